@@ -71,10 +71,7 @@ def test_the_example_of_the_documents_can_be_read(write):
     ("content", "sentence"),
     [
         ("[", "queries.json is no JSON list of labelled queries (Invalid JSON: EOF while parsing"),
-        (
-            "[" * 100_000,
-            "no JSON list of labelled queries (Invalid JSON: recursion",
-        ),
+        ("[" * 100_000, "no JSON list of labelled queries (Invalid JSON: recursion"),
         ("# Notes", "queries.json is no JSON list of labelled queries (Invalid JSON: expected"),
         ("{}", "queries.json is no JSON list of labelled queries (Input should be a valid array"),
         ("[]", "queries.json holds no labelled query."),

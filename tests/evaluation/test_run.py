@@ -159,22 +159,22 @@ async def test_a_tag_that_is_nowhere_is_missed_and_that_is_said(services):
     assert done.warnings[0].endswith("1 expected document, the first of the query 'moon'")
 
 
-async def test_labels_that_fit_nothing_at_all_are_an_error(services):
-    with pytest.raises(RequestError, match="are the collections and the ids right"):
-        await measure(services, [label("key", {"gnome": 1})], HYBRID)
-
-
-async def test_collections_that_do_not_exist_are_an_error(services):
-    with pytest.raises(UnknownCollection, match="'notes'"):
-        await measure(services, [label("key", {"pot": 1}, collections=("nots",))], HYBRID)
-    with pytest.raises(RequestError, match=r"no collection yet that matches x\*\."):
-        await measure(services, [label("key", {"pot": 1}, collections=("x*",))], HYBRID)
-
-
-async def test_an_engine_without_collections_is_an_error():
-    async with memory_services() as services:
+@pytest.mark.parametrize(
+    ("ids", "collections", "error", "sentence"),
+    [
+        ({"gnome": 1}, None, RequestError, "are the collections and the ids right"),
+        ({"pot": 1}, ("nots",), UnknownCollection, "'notes'"),
+        ({"pot": 1}, ("x*",), RequestError, r"no collection yet that matches x\*\."),
+    ],
+)
+async def test_labels_and_collections_that_fit_nothing_are_an_error(
+    services, ids, collections, error, sentence
+):
+    with pytest.raises(error, match=sentence):
+        await measure(services, [label("key", ids, collections=collections)], HYBRID)
+    async with memory_services() as empty:
         with pytest.raises(RequestError, match="no collection yet"):
-            await measure(services, [label("key", {"pot": 1})], HYBRID)
+            await measure(empty, [label("key", {"pot": 1})], HYBRID)
 
 
 async def test_progress_is_told_after_each_query(services):

@@ -1,4 +1,7 @@
-"""Deceptive or broken files, each with what the summary says about it."""
+"""Deceptive or broken files, each with what the summary says about it.
+
+Those that one reader alone refuses are in the tests of the formats.
+"""
 
 import io
 import json
@@ -124,29 +127,14 @@ BOMB = "---\na: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\
     f"{one}: &{one} [{','.join([f'*{before}'] * 10)}]\n"
     for before, one in zip("bcd", "cde", strict=True)
 )
-DEEP = "[" * 50_000
 FILES: dict[str, Kind] = {
-    "empty.txt": (_of(b""), "is empty"),
-    "blank.md": (_of(b" \n\t\n"), "has no text"),
-    "only-front-matter.md": (_of(b"---\ntitle: x\n---\n"), "has no text"),
-    "one-line.txt": (_of(b"a" * 50_000_000), "is larger than 1 MB: it has 50.0"),
-    "utf16.txt": (_of("grüße".encode("utf-16")), ""),
-    "utf16-unmarked.txt": (_of("hello".encode("utf-16-le")), "is binary"),
+    "one-line.txt": (_of(b"a" * 50_000_000), "has 50,000,000 bytes, more than"),
     "latin1.txt": (_of("grüße".encode("latin-1")), ""),
-    "cut-short.txt": (_of("grü".encode()[:-1]), "ends in the middle of a character"),
-    "nul.py": (_of(b"x = '\0'"), "is binary"),
-    "picture.png": (_of(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"), "is binary"),
     "archive.md": (_of(_zip()), "is binary"),
-    "no-suffix": (_of(b"\x7fELF\0\0"), "is binary"),
-    "broken.pdf": (_of(b"%PDF-1.4\nnothing of it"), BROKEN),
     "cut-short.pdf": (_of(_pdf(3)[:300]), BROKEN),
     "no-pages.pdf": (_of(_pdf(0)), BROKEN),
     "scanned.pdf": (_of(_pdf(2)), "has no text: its pages may be pictures"),
     "password.pdf": (_of(_pdf(1, "secret")), BROKEN),
-    "text.pdf": (_of(b"just text"), BROKEN),
-    "oops.jsonl": (_of(b"oops\n{]\n"), "line 1 is not JSON (likewise 2)"),
-    "deep.jsonl": (_of(b'{"text": "x", "m": ' + DEEP.encode()), "line 1 is not JSON"),
-    "nested.jsonl": (_of(_rows({"text": "x", "m": json.loads("[" * 50 + "]" * 50)})), "nested"),
     "some-lines.jsonl": (_of(b'{"id": "good", "text": "lamp"}\n[1]\n{"text": 5}\n'), ""),
     "numbers.jsonl": (
         _of(b'{"text": "lamp", "n": NaN, "m": 1e999, "o": 123456789012345678901}'),
@@ -154,25 +142,12 @@ FILES: dict[str, Kind] = {
     ),
     "surrogate.jsonl": (_of(b'{"id": "\\ud800", "text": "half \\udfff"}'), ""),
     "twice.jsonl": (_of(_rows({"id": "good", "text": "another"})), "has no text of its own"),
-    "array.jsonl": (_of(b'[{"text": "x"}]'), "line 1 is not an object"),
-    "open.csv": (_of(b'a\n"x\n'), "row 2 has a quote that is left open"),
     "broken.docx": (_of(_zip()[:-9]), BROKEN),
-    "other.docx": (_of(_zip()), BROKEN),
-    "other.pptx": (_of(_zip()), BROKEN),
-    "other.epub": (_of(_zip()), BROKEN),
     "grid.docx": (_of(grid()), ""),
     "sparse.xlsx": (_of(sparse()), "crashes the process that reads it"),
     "columns.csv": (_of(b",".join(b"%x" % n for n in range(100_000)) + b"\nlamp"), ""),
-    "no-times.srt": (_of(b"lamp"), "has no subtitles"),
-    "cut-short.ipynb": (_of(b'{"cells": [{"source"'), "is not JSON: is it complete?"),
-    "no-source.ipynb": (_of(b'{"cells": [{}]}'), "cell 1 has no source"),
-    "text.eml": (_of(b"just text"), "has no headers, so it is not an e-mail"),
-    "headers.mbox": (_of(b"From x\nSubject: lamp\n\n"), "message 1 has no text"),
-    "conversations.json": (_of(b'[{"mapping": 1}]'), "conversation 1 is not as Claude or"),
     "front-matter.md": (_of(b"---\ntitle: a: b\n---\nlamp"), ""),
     "bomb.md": (_of(f"{BOMB}---\nlamp".encode()), ""),
-    "deep.md": (_of(f"---\n{DEEP}\n---\nlamp".encode()), ""),
-    "script.html": (_of(b"<script>alert(1)</script>"), "has no text"),
     "soup.html": (_of(b"<div><b" * 2_000 + b">lamp</p></i>"), ""),
     "new\nline\x1b.txt": (_of(b"lamp"), ""),
     "n" * 250 + ".md": (_of(b"# lamp"), ""),
@@ -184,9 +159,7 @@ FILES: dict[str, Kind] = {
     "passwd.md": (lambda path: path.symlink_to("/etc/passwd"), "is a link out of the folder"),
     "date.md": (_of(b"---\ndate: 9999-12-31T23:59:59-14:00\n---\nlamp"), ""),
     "dates.jsonl": (_of(b'{"text": "lamp", "created_at": 1e300}'), ""),
-    "digits.md": (_of(b"---\nn: 0x%s\n---\nlamp" % (b"f" * 9_000)), ""),
     "no-bool.md": (_of(b"---\nn: !!bool abc\n---\nlamp"), ""),
-    "spaces.md": (_of(b"# a" + b" " * 100_000 + b"b"), ""),
     "pipe.md": (os.mkfifo, "is not a regular file"),
     "socket": (_socket, "is not a regular file"),
     "locked.md": (_locked, "" if ROOT else "cannot be read: Permission denied"),

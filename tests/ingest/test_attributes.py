@@ -1,12 +1,13 @@
 """What comes with a text."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from mcp_server_qdrant.core.datatypes import Document, NewDocument
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.ingest.attributes import check, fault, kept
+from mcp_server_qdrant.ingest.attributes import check, fault, keep_omitted
 
 
 @pytest.mark.parametrize(
@@ -66,27 +67,21 @@ def before(**fields) -> Document:
     return Document(id=1, collection="c", text="old", **fields)
 
 
-def test_a_first_version_keeps_nothing():
-    new = NewDocument("new", title="T")
-
-    assert kept(new, None) == (new, ())
-
-
 def test_what_is_left_out_stays_and_what_is_given_counts():
     old = before(metadata={"a": 1}, title="Old", tags=("x",), source="s")
 
-    assert kept(NewDocument("new", title="New", tags=()), old) == (
-        NewDocument("new", title="New", tags=(), metadata={"a": 1}, source="s"),
-        ("metadata", "source"),
-    )
+    new = NewDocument("new", title="New", tags=())
+    kept = replace(new, metadata={"a": 1}, source="s")
+
+    assert keep_omitted(new, old) == (kept, ("metadata", "source"))
+    assert keep_omitted(new, None) == (new, ())
 
 
 def test_what_the_old_metadata_said_goes_with_it():
     said = {"name": "Old", "url": "s", "tags": ["x"]}
     old = before(metadata=said, title="Old", tags=("x",), source="s")
 
-    assert kept(NewDocument("new", metadata={"b": 2}), old) == (
-        NewDocument("new", metadata={"b": 2}),
-        (),
-    )
-    assert kept(NewDocument("new"), old) == (NewDocument("new", metadata=said), ("metadata",))
+    other, new = NewDocument("new", metadata={"b": 2}), NewDocument("new")
+
+    assert keep_omitted(other, old) == (other, ())
+    assert keep_omitted(new, old) == (replace(new, metadata=said), ("metadata",))

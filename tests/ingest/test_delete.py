@@ -51,19 +51,18 @@ def before_the_swap(
     setattr(points, step, late)
 
 
-async def test_a_text_of_which_only_some_parts_match_stays_whole_and_is_named(engine):
-    async with memory_services(engine=engine) as services:
-        await remember(services, "notes", LONG, id="long")
-        await remember(services, "notes", "harbour number 59 alone", id="short")
-        where = {
-            "should": [
-                {"key": "doc.chunk", "match": {"value": 1}},
-                {"key": "doc.id", "match": {"value": "short"}},
-            ]
-        }
-        asked = await services.deletion.matching(where, "notes")
-        done = await services.deletion.by_filter(where, "notes", 2)
-        left = await parts_of(engine, "long")
+async def test_a_text_of_which_only_some_parts_match_stays_whole_and_is_named(engine, services):
+    await remember(services, "notes", LONG, id="long")
+    await remember(services, "notes", "harbour number 59 alone", id="short")
+    where = {
+        "should": [
+            {"key": "doc.chunk", "match": {"value": 1}},
+            {"key": "doc.id", "match": {"value": "short"}},
+        ]
+    }
+    asked = await services.deletion.matching(where, "notes")
+    done = await services.deletion.by_filter(where, "notes", 2)
+    left = await parts_of(engine, "long")
 
     assert (asked.count, done.points, done.changed) == (2, 1, 0)
     assert [one.document for one in asked.partly] == ["long"]
@@ -71,65 +70,65 @@ async def test_a_text_of_which_only_some_parts_match_stays_whole_and_is_named(en
     assert (await engine.count("notes")).count == len(left) == asked.partly[0].chunks > 2
 
 
-async def test_a_text_that_is_corrected_meanwhile_stays(engine):
-    async with memory_services(engine=engine) as services:
-        for number in range(3):
-            text = f"boat {number} of 2019"
-            await remember(services, "notes", text, id=f"b{number}", metadata={"year": 2019})
-        corrects_meanwhile(services, "b1")
-        where = {"must": [{"key": "metadata.year", "match": {"value": 2019}}]}
-        done = await services.deletion.by_filter(where, "notes", 3)
-        left = await services.store.points.first("notes", "b1")
+async def test_a_text_that_is_corrected_meanwhile_stays(services):
+    for number in range(3):
+        text = f"boat {number} of 2019"
+        await remember(services, "notes", text, id=f"b{number}", metadata={"year": 2019})
+    corrects_meanwhile(services, "b1")
+    where = {"must": [{"key": "metadata.year", "match": {"value": 2019}}]}
+    done = await services.deletion.by_filter(where, "notes", 3)
+    left = await services.store.points.first("notes", "b1")
 
     assert (done.points, done.changed) == (2, 1)
     assert left is not None
     assert left.text == "corrected"
 
 
-async def test_parts_without_a_first_one_can_be_deleted(engine):
-    async with memory_services(engine=engine) as services:
-        await remember(services, "notes", LONG, id="long")
-        count = (await engine.count("notes")).count
-        await engine.delete("notes", [point_id("notes", "long", 0)])
+async def test_parts_without_a_first_one_can_be_deleted(engine, services):
+    await remember(services, "notes", LONG, id="long")
+    count = (await engine.count("notes")).count
+    await engine.delete("notes", [point_id("notes", "long", 0)])
 
-        done = await services.deletion.by_filter({}, "notes", count - 1)
+    done = await services.deletion.by_filter({}, "notes", count - 1)
 
     assert (done.points, done.partly) == (count - 1, ())
     assert (await engine.count("notes")).count == 0
 
 
-async def test_what_no_reader_sees_of_a_replaced_text_does_not_take_the_text_along(engine):
-    async with memory_services(engine=engine) as services:
-        await remember(services, "notes", LONG, id="long")
-        _, part, *_ = await parts_of(engine, "long")
-        (was,) = await engine.retrieve("notes", [part], with_payload=True, with_vectors=True)
-        second = models.PointStruct(id=was.id, payload=was.payload, vector=was.vector)
-        await services.deletion.by_ids(await services.deletion.named(["long"]))
-        await remember(services, "notes", "a short one", id="long")
-        await engine.upsert("notes", [second])  # as a killed server may leave it
+async def test_what_no_reader_sees_of_a_replaced_text_does_not_take_the_text_along(
+    engine, services
+):
+    await remember(services, "notes", LONG, id="long")
+    _, part, *_ = await parts_of(engine, "long")
+    (was,) = await engine.retrieve("notes", [part], with_payload=True, with_vectors=True)
+    second = models.PointStruct(id=was.id, payload=was.payload, vector=was.vector)
+    await services.deletion.by_ids(await services.deletion.named(["long"]))
+    await remember(services, "notes", "a short one", id="long")
+    await engine.upsert("notes", [second])  # as a killed server may leave it
 
-        where = {"must": [{"key": "doc.chunk", "match": {"value": 1}}]}
-        done = await services.deletion.by_filter(where, "notes", 1)
-        left = await services.store.points.first("notes", "long")
+    where = {"must": [{"key": "doc.chunk", "match": {"value": 1}}]}
+    done = await services.deletion.by_filter(where, "notes", 1)
+    left = await services.store.points.first("notes", "long")
 
     assert (done.points, done.partly) == (0, ())
     assert left is not None
     assert left.text == "a short one"
 
 
-async def test_a_text_that_lacks_parts_does_not_take_the_place_of_its_whole_version(engine):
-    async with memory_services(engine=engine) as services:
-        await remember(services, "notes", LONG, id="long")
-        head = await services.store.points.first("notes", "long")
-        assert head is not None
-        whole = await services.store.history.keep(head, deleted=True)
-        second = services.store.points.part_ids(head, 1, 1)
-        await engine.delete("notes", second)
-        torn = whole
-        while torn.id == whole.id:  # in the same millisecond
-            torn = await services.store.history.keep(head, deleted=True)
+async def test_a_text_that_lacks_parts_does_not_take_the_place_of_its_whole_version(
+    engine, services
+):
+    await remember(services, "notes", LONG, id="long")
+    head = await services.store.points.first("notes", "long")
+    assert head is not None
+    whole = await services.store.history.keep(head, deleted=True)
+    second = services.store.points.part_ids(head, 1, 1)
+    await engine.delete("notes", second)
+    torn = whole
+    while torn.id == whole.id:  # in the same millisecond
+        torn = await services.store.history.keep(head, deleted=True)
 
-        version = await services.history.version(str(whole.id))
+    version = await services.history.version(str(whole.id))
 
     assert version is not None
     assert version.document.text == LONG
@@ -180,9 +179,7 @@ async def test_parts_that_another_server_writes_meanwhile_are_not_taken_for_left
     assert (found.text, found.torn) == (theirs, False)
 
 
-async def test_of_two_servers_that_correct_a_text_of_another_tool_neither_loses_its_own(
-    engine,
-):
+async def test_of_two_servers_that_correct_a_text_of_another_tool_neither_loses_its_own(engine):
     payload = {"text": "roses are red"}
     await foreign(engine, "notes", {7: payload}, vectors=COSINE, values=lambda _: dense("x"))
     async with memory_services(engine=engine) as one, memory_services(engine=engine) as other:
@@ -205,17 +202,18 @@ async def test_a_text_is_stored_once_whatever_fields_hold_the_texts_of_others(en
     assert (await engine.count("notes")).count == 2
 
 
-async def test_a_date_in_the_future_and_points_of_other_tools_do_not_decide_for_others(engine):
-    async with memory_services(engine=engine) as services:
-        for number in range(2):
-            await remember(services, "notes", f"boat {number}", id=f"b{number}")
-        await remember(services, "notes", "a plan", id="plan", metadata={"date": "2999-01-01"})
-        strange = {"text": "theirs", "updated_at": "2998-01-01T00:00:00Z"}
-        point = models.PointStruct(id=7, payload=strange, vector={})
-        await engine.upsert("notes", [point])
-        corrects_meanwhile(services, "b1")
-        done = await services.deletion.by_filter({}, "notes", 4)
-        left, _ = await engine.scroll("notes", limit=9, with_payload=True)
+async def test_a_date_in_the_future_and_points_of_other_tools_do_not_decide_for_others(
+    engine, services
+):
+    for number in range(2):
+        await remember(services, "notes", f"boat {number}", id=f"b{number}")
+    await remember(services, "notes", "a plan", id="plan", metadata={"date": "2999-01-01"})
+    strange = {"text": "theirs", "updated_at": "2998-01-01T00:00:00Z"}
+    point = models.PointStruct(id=7, payload=strange, vector={})
+    await engine.upsert("notes", [point])
+    corrects_meanwhile(services, "b1")
+    done = await services.deletion.by_filter({}, "notes", 4)
+    left, _ = await engine.scroll("notes", limit=9, with_payload=True)
 
     assert (done.points, done.changed) == (3, 1)
     assert [one.payload["document"] for one in left] == ["corrected"]

@@ -3,7 +3,7 @@
 import pytest
 
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.ingest.edits import Edited, check, edited, kept_spans
+from mcp_server_qdrant.ingest.edits import Edited, apply_edit, check, choose_kept
 
 PLAN = """# Plan
 
@@ -49,10 +49,11 @@ Two weeks.
         ("A\n===\n\nold\n", {"section": "A", "with": "new"}, "A\n===\n\nnew\n"),
         ("---\na: b\n---\n# A\nx", {"section": "A", "with": "y"}, "---\na: b\n---\n# A\ny"),
         (PLAN, {"section": "Time", "with": "Now."}, f"{PLAN[: PLAN.index('```')]}Now.\n"),
+        ("# A\n## C\n# B\n## C\n2", {"section": "B > C", "with": "3"}, "# A\n## C\n# B\n## C\n3"),
     ],
 )
 def test_an_edit_changes_what_it_says_and_nothing_else(text, edit, new):
-    done = edited(text, check(edit))
+    done = apply_edit(text, check(edit))
 
     assert done.text == new
     assert text.startswith(new[: done.start])
@@ -60,8 +61,8 @@ def test_an_edit_changes_what_it_says_and_nothing_else(text, edit, new):
 
 
 def test_a_section_ends_at_the_next_heading_as_high_and_has_those_below_it():
-    deep = edited(PLAN, {"section": "Plan > Costs > Crane", "with": "Five."}).text
-    wide = edited(PLAN, {"section": "Costs", "with": "Nine."}).text
+    deep = apply_edit(PLAN, {"section": "Plan > Costs > Crane", "with": "Five."}).text
+    wide = apply_edit(PLAN, {"section": "Costs", "with": "Nine."}).text
 
     assert deep == PLAN.replace("Four.", "Five.")
     assert wide == PLAN.replace("Ten.\n\n### Crane\n\nFour.", "Nine.")
@@ -83,29 +84,16 @@ def test_a_section_ends_at_the_next_heading_as_high_and_has_those_below_it():
 )
 def test_what_is_not_clear_is_refused_with_what_there_is(text, edit, sentence):
     with pytest.raises(RequestError) as error:
-        edited(text, check(edit))
+        apply_edit(text, check(edit))
     assert sentence in str(error.value)
     assert "othing was changed" in str(error.value)
-
-
-def test_a_path_tells_sections_of_the_same_name_apart():
-    text = "# A\n## C\n1\n# B\n## C\n2\n"
-
-    assert edited(text, {"section": "B > C", "with": "3"}).text == text.replace("2", "3")
 
 
 @pytest.mark.parametrize(
     "edit",
     [
-        {},
-        {"text": "x"},
-        {"append": "x", "prepend": "y"},
-        {"replace": "x"},
-        {"with": "x"},
-        {"append": 1},
-        {"append": " "},
-        {"replace": "", "with": "x"},
-        {"section": "A"},
+        *({}, {"text": "x"}, {"append": "x", "prepend": "y"}, {"replace": "x"}, {"with": "x"}),
+        *({"append": 1}, {"append": " "}, {"replace": "", "with": "x"}, {"section": "A"}),
     ],
 )
 def test_an_edit_is_exactly_one_of_four(edit):
@@ -123,7 +111,7 @@ def test_an_edit_is_exactly_one_of_four(edit):
     ],
 )
 def test_the_lines_that_changed_are_counted_from_one(text, edit, lines):
-    assert edited(text, edit).lines == lines
+    assert apply_edit(text, edit).lines == lines
 
 
 SPANS = [(0, 100), (90, 200), (190, 300), (300, 400)]
@@ -142,10 +130,6 @@ SPANS = [(0, 100), (90, 200), (190, 300), (300, 400)]
 def test_parts_apart_from_an_edit_keep_their_bounds(start, old, new, kept):
     done = Edited("x" * (400 + new - old), start, start + new)
 
-    assert kept_spans(SPANS, done, new - old) == kept
-
-
-def test_a_small_part_beside_an_edit_is_split_again_with_it():
-    spans = [(0, 100), (100, 120), (120, 220)]
-
-    assert kept_spans(spans, Edited("x" * 221, 150, 151), 1) == (1, 0, (100, 221))
+    assert choose_kept(SPANS, done, new - old) == kept
+    small = [(0, 100), (100, 120), (120, 220)]  # a small part beside an edit is split again
+    assert choose_kept(small, Edited("x" * 221, 150, 151), 1) == (1, 0, (100, 221))

@@ -18,10 +18,7 @@ async def remember(services, text: str, *, collection: str = "notes", **fields):
 
 @pytest.mark.parametrize("kind", ["memory", "edge"])
 async def test_a_text_that_nearly_repeats_another_one_names_it(kind, tmp_path):
-    async with (
-        either_engine(kind, tmp_path) as engine,
-        memory_services(engine=engine) as services,
-    ):
+    async with either_engine(kind, tmp_path) as engine, memory_services(engine=engine) as services:
         first = await remember(services, OLD, id="meeting")
         other = await remember(services, OTHER)
         elsewhere = await remember(services, NEW, collection="diary")

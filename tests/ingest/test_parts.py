@@ -244,8 +244,7 @@ class TestSeveralServers:
         ):
             second = OLD if same else NEW
             await asyncio.gather(
-                remember(services, "notes", OLD, id="x"),
-                remember(third, "notes", second, id="x"),
+                remember(services, "notes", OLD, id="x"), remember(third, "notes", second, id="x")
             )
             shown = await reader.text("x")
             await _sweep(engine)
@@ -362,12 +361,6 @@ async def test_drafts_of_a_long_text_hide_no_other_text():
         assert [one.document.text for one in page.results] == ["Another harbour."]
 
 
-def _point(record: Any) -> Any:
-    from qdrant_client import models
-
-    return models.PointStruct(id=record.id, payload=record.payload, vector=record.vector)
-
-
 @pytest.mark.parametrize("kind", ["edge", "memory"])
 class TestFiles:
     async def test_a_file_that_is_read_again_is_seen_in_one_of_its_two_states(self, kind, tmp_path):
@@ -422,43 +415,30 @@ async def _sync(services: Services, file: Path, text: str) -> None:
 
 
 class TestIds:
-    def test_the_first_part_has_the_same_id_in_every_version(self):
-        assert {one[0].id for one in map(_numbered, (["a", "b"], ["a", "c"], ["d"]))} == {
-            point_id("c", "d", 0)
-        }
+    def test_first_parts_have_one_id_in_every_version_and_further_ones_that_of_their_text(self):
+        versions = [_numbered(texts) for texts in (["a", "b"], ["a", "b"], ["a", "c"], ["d"])]
 
-    def test_the_same_text_has_the_same_ids_and_another_has_others(self):
-        assert _numbered(["a", "b"]) == _numbered(["a", "b"])
-        assert _numbered(["a", "b"])[1].id != _numbered(["a", "c"])[1].id
+        assert {one[0].id for one in versions} == {point_id("c", "d", 0)}
+        assert versions[0] == versions[1]
+        assert versions[0][1].id != versions[2][1].id
 
     def test_from_a_part_the_first_is_known_whoevers_it_is(self):
         for identify in (point_id, point_ids_of("blue")):
             first, second, third = _numbered(["a", "b", "c"], identify)
             assert second.head == third.head == first.id
             assert part_id(third.id, third.version, 2) == first.id
-            assert sibling_id(third, 1) == second.id
-            assert sibling_id(second, 0) == first.id
-
-    def test_the_id_of_a_further_part_is_known_as_one(self):
-        first, second = _numbered(["a", "b"])
-
-        assert is_part_id(second.id)
-        assert not is_part_id(first.id)
-        assert not is_part_id(7)
+            assert [sibling_id(third, 1), sibling_id(second, 0)] == [second.id, first.id]
+            assert [is_part_id(one) for one in (second.id, first.id, 7)] == [True, False, False]
 
     @pytest.mark.parametrize(
         "change",
         [{"tags": ("t",)}, {"title": "t"}, {"metadata": {"k": 1}}, {"sections": ((1, "A"),)}],
     )
-    def test_whatever_a_reader_sees_makes_a_version(self, change):
-        parts = _numbered(["a", "b"])
-
-        assert version_of(parts) != version_of([one._replace(**change) for one in parts])
-
-    def test_when_it_was_written_makes_none(self):
+    def test_whatever_a_reader_sees_makes_a_version_and_when_it_was_written_none(self, change):
         parts = _numbered(["a", "b"])
         later = [one._replace(updated_at="2030-01-01T00:00:00Z", writing=9) for one in parts]
 
+        assert version_of(parts) != version_of([one._replace(**change) for one in parts])
         assert version_of(parts) == version_of(later)
 
 

@@ -6,15 +6,10 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 import pytest
-from qdrant_client import models
 
 from mcp_server_qdrant.app.services import VECTORLESS, Services, wire
 from mcp_server_qdrant.core.datatypes import NewDocument
-from mcp_server_qdrant.core.errors import (
-    EncoderUnavailable,
-    EngineUnavailable,
-    Unforeseen,
-)
+from mcp_server_qdrant.core.errors import EncoderUnavailable, EngineUnavailable, Unforeseen
 from mcp_server_qdrant.ingest.pending import BATCH, Backfill
 from mcp_server_qdrant.qdrant.write.points import Points
 from mcp_server_qdrant.tools.toolset import Options, make_tools
@@ -53,8 +48,7 @@ async def with_pending(engine: Engine, encoder: FakeEncoder, count: int) -> Asyn
         yield services
 
 
-async def test_a_text_that_the_model_cannot_read_waits_for_no_vector(engine):
-    encoder = FakeEncoder()
+async def test_a_text_that_the_model_cannot_read_waits_for_no_vector(engine, encoder):
     encoder.unread = {"1"}
     async with with_pending(engine, encoder, 3) as services:
         await backfill_of(services).fill_all()
@@ -134,13 +128,6 @@ async def test_a_text_that_is_stored_while_one_is_encoded_never_gets_its_vector(
     assert record.vector["fast-bag-of-words"] == pytest.approx(expected, abs=1e-6)
 
 
-async def test_marks_of_earlier_versions_are_filled_too(engine):
-    async with with_pending(engine, FakeEncoder(), 2) as services:
-        await engine.set_payload("notes", {"pending": "dense"}, models.Filter(), key="doc")
-        assert await backfill_of(services).fill_all() == 2
-        assert await pending(engine) == 0
-
-
 async def pending(engine: Engine, collection: str = "notes") -> int:
     records, _ = await engine.scroll(collection, limit=1000, with_payload=True, with_vectors=True)
     marked = [record for record in records if "pending" in (record.payload.get("doc") or {})]
@@ -148,60 +135,49 @@ async def pending(engine: Engine, collection: str = "notes") -> int:
     return len(marked)
 
 
-async def test_they_are_filled_once_the_model_is_there():
-    encoder = FakeEncoder()
-    encoder.be("downloading")
-    async with memory_engine() as engine, memory_services(encoder, engine=engine) as services:
-        await remember(services, "notes", "roses need sun", "moss needs shade", title="Garden")
-        await remember(services, "recipes", "bread")
-        encoder.be("ready")
+async def test_they_wait_and_are_filled_once_the_model_is_there(engine, encoder, services):
+    encoder.be("failed")
+    await remember(services, "notes", "roses need sun", "moss needs shade", title="Garden")
+    await remember(services, "recipes", "bread")
+    with pytest.raises(EncoderUnavailable):
+        await backfill_of(services).fill_all()
+    assert await pending(engine) == 2
+    encoder.be("ready")
 
-        assert await backfill_of(services).fill_all() == 3
-        assert await pending(engine) == 0
+    assert await backfill_of(services).fill_all() == 3
+    assert await pending(engine) == 0
 
-        page = await find(services, "Garden roses need sun", "*")
+    page = await find(services, "Garden roses need sun", "*")
 
     assert states(page) == {"notes": "ok", "recipes": "ok"}
     assert page.results[0].relevance > 0.8
     assert set(encoder.documents) == {"Garden\nroses need sun", "Garden\nmoss needs shade", "bread"}
 
 
-async def test_without_the_model_they_wait_and_nothing_is_lost():
-    encoder = FakeEncoder()
+async def test_those_in_a_collection_of_another_tool_are_found_after_a_restart(
+    engine, encoder, services
+):
+    await foreign(engine, "notes", {}, vectors={"fast-bag-of-words": COSINE})
     encoder.be("failed")
-    async with memory_engine() as engine, memory_services(encoder, engine=engine) as services:
-        await remember(services, "notes", "roses")
-        with pytest.raises(EncoderUnavailable):
-            await backfill_of(services).fill_all()
+    await remember(services, "notes", "roses")
+    # The local mode keeps no payload indexes, by which the mark is found on real engines.
+    infos = services.catalog._infos
+    services.catalog.forget("notes")
+    await services.catalog.target("notes")
+    infos["notes"].payload_schema["doc.pending"] = "keyword"
+    encoder.be("ready")
 
-        assert await pending(engine) == 1
-
-
-async def test_those_in_a_collection_of_another_tool_are_found_after_a_restart():
-    encoder = FakeEncoder()
-    async with memory_engine() as engine, memory_services(encoder, engine=engine) as services:
-        await foreign(engine, "notes", {}, vectors={"fast-bag-of-words": COSINE})
-        encoder.be("failed")
-        await remember(services, "notes", "roses")
-        # The local mode keeps no payload indexes, by which the mark is found on real engines.
-        infos = services.catalog._infos
-        services.catalog.forget("notes")
-        await services.catalog.target("notes")
-        infos["notes"].payload_schema["doc.pending"] = "keyword"
-        encoder.be("ready")
-
-        assert await backfill_of(services).fill_all() == 1
-        assert await pending(engine) == 0
+    assert await backfill_of(services).fill_all() == 1
+    assert await pending(engine) == 0
 
 
-async def test_collections_without_the_mark_are_not_searched_for_it():
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        await foreign(engine, "old", {1: {"text": "t"}}, vectors={"fast-bag-of-words": COSINE})
-        await services.catalog.resolve(["old"])  # it looks where the texts are
-        engine.calls.clear()
+async def test_collections_without_the_mark_are_not_searched_for_it(engine, services):
+    await foreign(engine, "old", {1: {"text": "t"}}, vectors={"fast-bag-of-words": COSINE})
+    await services.catalog.resolve(["old"])  # it looks where the texts are
+    engine.calls.clear()
 
-        assert await backfill_of(services).fill_all() == 0
-        assert ("scroll", "old") not in engine.calls
+    assert await backfill_of(services).fill_all() == 0
+    assert ("scroll", "old") not in engine.calls
 
 
 async def test_storing_without_a_model_wakes_the_background_fill():
@@ -274,19 +250,19 @@ async def test_a_read_only_server_fills_nothing():
         await services.close()
 
 
-async def test_what_nobody_foresaw_in_one_collection_does_not_stop_the_others():
-    encoder = FakeEncoder()
+async def test_what_nobody_foresaw_in_one_collection_does_not_stop_the_others(
+    engine, encoder, services
+):
     encoder.be("failed")
-    async with memory_engine() as engine, memory_services(encoder, engine=engine) as services:
-        await remember(services, "bad", "poison")
-        await remember(services, "notes", "roses")
-        encoder.be("ready")
-        stumbling(encoder)
-        with pytest.raises(Unforeseen, match="an unexpected OverflowError"):
-            await backfill_of(services).fill_all()
+    await remember(services, "bad", "poison")
+    await remember(services, "notes", "roses")
+    encoder.be("ready")
+    stumbling(encoder)
+    with pytest.raises(Unforeseen, match="an unexpected OverflowError"):
+        await backfill_of(services).fill_all()
 
-        assert await pending(engine, "bad") == 1
-        assert await pending(engine, "notes") == 0
+    assert await pending(engine, "bad") == 1
+    assert await pending(engine, "notes") == 0
 
 
 def stumbling(encoder: FakeEncoder) -> None:

@@ -63,7 +63,7 @@ async def test_a_file_stored_again_while_its_text_is_corrected_keeps_all_parts(
     request = SyncRequest(tuple(sources([docs])), "notes", create=True)
     async with two_servers(kind, tmp_path / "engine") as (ours, theirs):
         await theirs.sync(request)
-        delete, swap = ours.store.points.delete_seen, Writer._swap
+        delete, swap = ours.store.points.delete_seen, Writer._write_heads
         written, go_on = asyncio.Event(), asyncio.Event()
         again = []
 
@@ -74,7 +74,7 @@ async def test_a_file_stored_again_while_its_text_is_corrected_keeps_all_parts(
 
         async def meanwhile(seen):
             if seen and not again:
-                monkeypatch.setattr(Writer, "_swap", wait)
+                monkeypatch.setattr(Writer, "_write_heads", wait)
                 again.append(asyncio.create_task(theirs.sync(request)))
                 await written.wait()
             await delete(seen)

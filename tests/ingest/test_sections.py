@@ -34,11 +34,7 @@ DOCUMENTS = {
     "long sections are parts, each named after itself": (
         "n/shed.md",
         f"# Shed\n\n## Key\n\n{WORDS * 2}\n\n### Spare\n\n{WORDS * 2}\n\n## Door\n\n{WORDS * 2}\n",
-        [
-            ("# Shed", None, ["Key"]),
-            ("### Spare", "Key > Spare", []),
-            ("## Door", "Door", []),
-        ],
+        [("# Shed", None, ["Key"]), ("### Spare", "Key > Spare", []), ("## Door", "Door", [])],
     ),
     "short sections share a part, which knows them all": (
         "n/shed.md",
@@ -139,10 +135,7 @@ def test_a_section_of_white_space_is_none():
     assert list(sections_of(text, marks, [(0, len(text))])) == [("a", ((13, "b"),))]
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 50), st.integers(1, 6))),
-    st.lists(st.integers(0, 60)),
-)
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 6))), st.lists(st.integers(0, 60)))
 def test_the_section_at_a_place_ends_with_the_last_that_began_by_then(given, places):
     marks = [Mark(start, level, f"m{n}") for n, (start, level) in enumerate(sorted(given))]
     text = "x" * 61

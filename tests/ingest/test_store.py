@@ -13,7 +13,6 @@ from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.ingest import encoding
 from mcp_server_qdrant.ingest.encoding import encoded_text
 from mcp_server_qdrant.qdrant.payload import PENDING_KEY
-from tests.fakes import FakeEncoder
 from tests.made_secrets import KEYS
 from tests.support import (
     COSINE,
@@ -33,6 +32,12 @@ SHORTER = LONG[: len(LONG) // 2]
 OFFICIAL = {"fast-bag-of-words": COSINE}
 
 
+@pytest.fixture
+async def engine():
+    async with memory_engine() as engine:
+        yield engine
+
+
 async def stored(engine, collection: str = "notes") -> list[models.Record]:
     records, _ = await engine.scroll(collection, limit=1000, with_payload=True, with_vectors=True)
     return records
@@ -48,25 +53,21 @@ def test_a_points_id_is_a_uuid5_of_collection_document_and_chunk():
 
     assert point_id("notes", "d1", 3) == str(expected)
     assert str(NAMESPACE) == "6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7"  # never to be changed
-
-
-def test_ids_of_different_places_differ():
     assert len({point_id(*place) for place in [("a", "b", 1), ("ab", "", 1), ("a", "b", 11)]}) == 3
 
 
-async def test_a_text_is_written_in_the_official_format_with_both_vectors():
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        at(services, datetime(2026, 3, 1, 12, 30, 15, 999, tzinfo=UTC))
-        (done,) = await remember(
-            services,
-            "notes",
-            "roses need sun",
-            metadata={"bed": 1},
-            title="Roses",
-            source="garden.md",
-            tags=("plants",),
-        )
-        (record,) = await stored(engine)
+async def test_a_text_is_written_in_the_official_format_with_both_vectors(engine, services):
+    at(services, datetime(2026, 3, 1, 12, 30, 15, 999, tzinfo=UTC))
+    (done,) = await remember(
+        services,
+        "notes",
+        "roses need sun",
+        metadata={"bed": 1},
+        title="Roses",
+        source="garden.md",
+        tags=("plants",),
+    )
+    (record,) = await stored(engine)
 
     assert record.id == done.ids[0] == point_id("notes", done.document, 0)
     assert record.payload == {
@@ -90,27 +91,22 @@ async def test_a_text_is_written_in_the_official_format_with_both_vectors():
     assert (done.created_collection, done.updated, done.pending) == (True, False, False)
 
 
-async def test_the_title_is_encoded_with_the_text():
-    encoder = FakeEncoder()
-    async with memory_services(encoder) as services:
-        await remember(services, "notes", "need sun", title="Roses " * 40)
-        page = await find(services, "roses", "notes")
+async def test_the_title_is_encoded_with_the_text(encoder, services):
+    await remember(services, "notes", "need sun", title="Roses " * 40)
+    page = await find(services, "roses", "notes")
 
     assert encoder.documents == [("Roses " * 40)[:120] + "\nneed sun"]
     assert page.results[0].relevance > 0.5
 
 
 @pytest.mark.parametrize("factor", [1, 3])
-async def test_words_of_a_title_count_as_often_as_is_set_in_bm25_alone(factor, monkeypatch):
+async def test_words_of_a_title_count_as_often_as_is_set_in_bm25_alone(
+    engine, encoder, services, factor, monkeypatch
+):
     """tf * 2.2 / (tf + 1.2 * (0.25 + 0.75 * length / 256)), of which idf makes the score."""
-    encoder = FakeEncoder()
     monkeypatch.setattr(encoding, "TITLE_FACTOR", factor)
-    async with (
-        memory_engine() as engine,
-        memory_services(encoder, engine=engine) as services,
-    ):
-        await remember(services, "notes", "need sun", title="Roses")
-        (point,) = await stored(engine)
+    await remember(services, "notes", "need sun", title="Roses")
+    (point,) = await stored(engine)
 
     length = factor + 2
     norm = 1.2 * (0.25 + 0.75 * length / 256)
@@ -128,18 +124,19 @@ def test_a_text_without_title_is_encoded_as_it_is():
     assert encoded_text(Document(id=1, collection="c", text="t"), 3) == "t"
 
 
-async def test_secrets_are_masked_in_text_title_tags_and_metadata_unless_that_is_off():
+async def test_secrets_are_masked_in_text_title_tags_and_metadata_unless_that_is_off(
+    engine, services
+):
     given = {
         "title": "token=abc123def",
         "metadata": {"how": "--password hunter22x", "n": 1},
         "tags": ("red", "password=hunter22x"),
     }
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        (done,) = await remember(services, "notes", "PASSWORD=correcthorse is it", **given)
-        (again,) = await remember(services, "notes", "PASSWORD=correcthorse is it", **given)
-        services.store.mask = False
-        await remember(services, "other", "PASSWORD=correcthorse is it", **given)
-        (record,), (other,) = await stored(engine), await stored(engine, "other")
+    (done,) = await remember(services, "notes", "PASSWORD=correcthorse is it", **given)
+    (again,) = await remember(services, "notes", "PASSWORD=correcthorse is it", **given)
+    services.store.mask = False
+    await remember(services, "other", "PASSWORD=correcthorse is it", **given)
+    (record,), (other,) = await stored(engine), await stored(engine, "other")
 
     assert record.payload["document"] == "PASSWORD=[masked] is it"
     assert record.payload["title"] == "token=[masked]"
@@ -150,76 +147,65 @@ async def test_secrets_are_masked_in_text_title_tags_and_metadata_unless_that_is
 
 
 @pytest.mark.parametrize("name", [KEYS["GitHub"], f"old-{KEYS['Stripe']}"])
-async def test_a_new_name_that_holds_a_secret_is_refused_without_it(name):
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        with pytest.raises(RequestError, match="The id holds a secret") as of_id:
-            await remember(services, "notes", "roses", id=name)
-        with pytest.raises(RequestError, match="name of the collection holds a secret") as of_place:
-            await remember(services, name, "roses")
+async def test_a_new_name_that_holds_a_secret_is_refused_without_it(services, name):
+    with pytest.raises(RequestError, match="The id holds a secret") as of_id:
+        await remember(services, "notes", "roses", id=name)
+    with pytest.raises(RequestError, match="name of the collection holds a secret") as of_place:
+        await remember(services, name, "roses")
 
-        assert name not in f"{of_id.value}{of_place.value}"
-        assert not await services.catalog.exists(name)
-
-
-async def test_the_same_text_twice_is_one_memory():
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        first, again = await remember(services, "notes", "roses", "roses")
-
-        assert first.ids == again.ids
-        assert (first.updated, again.updated) == (False, True)
-        assert len(await stored(engine)) == 1
+    assert name not in f"{of_id.value}{of_place.value}"
+    assert not await services.catalog.exists(name)
 
 
-async def test_an_id_updates_what_it_names_and_keeps_what_is_left_out():
+async def test_the_same_text_twice_is_one_memory(engine, services):
+    first, again = await remember(services, "notes", "roses", "roses")
+
+    assert first.ids == again.ids
+    assert (first.updated, again.updated) == (False, True)
+    assert len(await stored(engine)) == 1
+
+
+async def test_an_id_updates_what_it_names_keeps_what_is_left_out_and_removes_what_is_given_empty(
+    engine, services
+):
     given = {"metadata": {"v": 1}, "title": "Plan", "tags": ("bed",), "source": "a.md"}
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        await remember(services, "notes", "roses", id="plan", **given)
-        (done,) = await remember(services, "notes", "moss", id="plan")
-        (record,) = await stored(engine)
+    empty = {"metadata": {}, "title": "", "tags": (), "source": ""}
+    await remember(services, "notes", "roses", id="plan", **given)
+    (done,) = await remember(services, "notes", "moss", id="plan")
+    (record,) = await stored(engine)
+    (emptied,) = await remember(services, "notes", "roses", id="plan", **empty)
+    (bare,) = await stored(engine)
 
     assert (done.updated, done.kept) == (True, ("metadata", "title", "source", "tags"))
     payload = {name: record.payload[name] for name in ("document", *given)}
     assert payload == {"document": "moss", **given, "tags": ["bed"]}
+    assert (emptied.kept, bare.payload["metadata"]) == ((), {})
+    assert not {"title", "tags", "source"} & set(bare.payload)
 
 
 @pytest.mark.parametrize("point", [17, "6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7"])
-async def test_the_id_of_another_tools_point_updates_that_point(point):
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        payload = {"document": "old", "metadata": {"v": 1}}
-        await foreign(
-            engine,
-            "notes",
-            {point: payload, 18: payload},
-            vectors=OFFICIAL,
-            values=lambda _: {"fast-bag-of-words": dense("old")},
-        )
-        (done,) = await remember(services, "notes", "roses", id=str(point))
-        (again,) = await remember(services, "notes", "moss", id=str(point))
-        ids = {record.id for record in await stored(engine)}
-        ((found,), *_) = await services.lookup.get([str(point)])
+async def test_the_id_of_another_tools_point_updates_that_point(engine, services, point):
+    payload = {"document": "old", "metadata": {"v": 1}}
+    await foreign(
+        engine,
+        "notes",
+        {point: payload, 18: payload},
+        vectors=OFFICIAL,
+        values=lambda _: {"fast-bag-of-words": dense("old")},
+    )
+    (done,) = await remember(services, "notes", "roses", id=str(point))
+    (again,) = await remember(services, "notes", "moss", id=str(point))
+    ids = {record.id for record in await stored(engine)}
+    ((found,), *_) = await services.lookup.get([str(point)])
 
     assert (done.updated, done.kept, again.updated) == (True, ("metadata",), True)
     assert ids == {18, *done.ids}
     assert (found.text, found.metadata) == ("moss", {"v": 1})
 
 
-async def test_what_is_given_empty_is_removed():
-    given = {"metadata": {"v": 1}, "title": "Plan", "tags": ("bed",), "source": "a.md"}
-    empty = {"metadata": {}, "title": "", "tags": (), "source": ""}
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        await remember(services, "notes", "roses", id="plan", **given)
-        (done,) = await remember(services, "notes", "roses", id="plan", **empty)
-        (record,) = await stored(engine)
-
-    assert done.kept == ()
-    assert record.payload["metadata"] == {}
-    assert not {"title", "tags", "source"} & set(record.payload)
-
-
-async def test_a_long_text_becomes_chunks_that_name_their_document():
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        (done,) = await remember(services, "notes", LONG, id="d")
-        records = sorted(await stored(engine), key=lambda r: r.payload["doc"]["chunk"])
+async def test_a_long_text_becomes_chunks_that_name_their_document(engine, services):
+    (done,) = await remember(services, "notes", LONG, id="d")
+    records = sorted(await stored(engine), key=lambda r: r.payload["doc"]["chunk"])
 
     docs = [record.payload["doc"] for record in records]
     assert [record.id for record in records] == list(done.ids)
@@ -232,12 +218,11 @@ async def test_a_long_text_becomes_chunks_that_name_their_document():
     )
 
 
-async def test_a_shorter_text_drops_the_chunks_it_no_longer_has():
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        (before,) = await remember(services, "notes", LONG, id="d")
-        await remember(services, "notes", "another", id="other")
-        (after,) = await remember(services, "notes", SHORTER, id="d")
-        ids = {record.id for record in await stored(engine)}
+async def test_a_shorter_text_drops_the_chunks_that_it_lacks(engine, services):
+    (before,) = await remember(services, "notes", LONG, id="d")
+    await remember(services, "notes", "another", id="other")
+    (after,) = await remember(services, "notes", SHORTER, id="d")
+    ids = {record.id for record in await stored(engine)}
 
     assert len(after.ids) < len(before.ids)
     assert after.ids[0] == before.ids[0]
@@ -245,14 +230,12 @@ async def test_a_shorter_text_drops_the_chunks_it_no_longer_has():
     assert ids == {*after.ids, point_id("notes", "other", 0)}
 
 
-async def test_of_a_changed_text_only_the_changed_parts_are_encoded():
-    encoder = FakeEncoder()
-    async with memory_engine() as engine, memory_services(encoder, engine=engine) as services:
-        await remember(services, "notes", LONG, id="d")
-        first = {one.payload["document"]: one.vector for one in await stored(engine)}
-        encoder.documents.clear()
-        (after,) = await remember(services, "notes", f"{LONG}\n\nThe end.", id="d")
-        now = {one.payload["document"]: one.vector for one in await stored(engine)}
+async def test_of_a_changed_text_only_the_changed_parts_are_encoded(engine, encoder, services):
+    await remember(services, "notes", LONG, id="d")
+    first = {one.payload["document"]: one.vector for one in await stored(engine)}
+    encoder.documents.clear()
+    (after,) = await remember(services, "notes", f"{LONG}\n\nThe end.", id="d")
+    now = {one.payload["document"]: one.vector for one in await stored(engine)}
 
     assert 0 < len(encoder.documents) < len(after.ids)
     assert all(now[text] == first[text] for text in now.keys() & first.keys())
@@ -283,88 +266,82 @@ CALLS = {
 }
 
 
-async def test_a_store_reads_the_first_part_before_and_after_the_commit_and_asks_no_more():
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        await remember(services, "notes", "warm", "warmer", id="warm")
-        asked = dict[str, list[str]]()
-        for size, text in ("short", "a lamp"), ("long", LONG):
-            for what, given in ("new", text), ("same", text), ("changed", f"{text} Again."):
-                await services.catalog.target("notes")
-                engine.calls.clear()
-                await remember(services, "notes", given, id=size)
-                calls = [name for name, _ in engine.calls]
-                asked[f"{what} {size}"] = [one for one in calls if one != "query_batch_points"]
+async def test_a_store_reads_the_first_part_before_and_after_the_commit_and_asks_no_more(
+    engine, services
+):
+    await remember(services, "notes", "warm", "warmer", id="warm")
+    asked = dict[str, list[str]]()
+    for size, text in ("short", "a lamp"), ("long", LONG):
+        for what, given in ("new", text), ("same", text), ("changed", f"{text} Again."):
+            await services.catalog.target("notes")
+            engine.calls.clear()
+            await remember(services, "notes", given, id=size)
+            calls = [name for name, _ in engine.calls]
+            asked[f"{what} {size}"] = [one for one in calls if one != "query_batch_points"]
 
     assert asked == {case: [call.split()[0] for call in calls] for case, calls in CALLS.items()}
 
 
-async def test_an_update_keeps_when_it_was_created():
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        at(services, datetime(2026, 1, 1, tzinfo=UTC))
-        await remember(services, "notes", "roses", id="d")
-        at(services, datetime(2026, 2, 1, tzinfo=UTC))
-        await remember(services, "notes", "moss", id="d")
-        (record,) = await stored(engine)
-
-    assert record.payload["created_at"] == "2026-01-01T00:00:00Z"
-    assert record.payload["updated_at"] == "2026-02-01T00:00:00Z"
-    assert list(record.vector["bm25"].indices) == Bm25Encoder().tokens("moss"), "no date's words"
+SAID = datetime(2020, 5, 1, 2, tzinfo=timezone(timedelta(hours=2)))
 
 
-async def test_a_caller_may_say_when_it_was_created():
-    when = datetime(2020, 5, 1, 2, tzinfo=timezone(timedelta(hours=2)))
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        await remember(services, "notes", "roses", id="plan", created_at=when)
-        (first,) = await stored(engine)
-        services.store.now = lambda: datetime(2026, 1, 2, tzinfo=UTC)
-        await remember(services, "notes", "roses and moss", id="plan")
-        (corrected,) = await stored(engine)
+@pytest.mark.parametrize(
+    ("said", "created", "words"), [(None, "2026-01-01", []), (SAID, "2020-05-01", ["May"])]
+)
+async def test_an_update_keeps_when_it_was_created_which_a_caller_may_say(
+    engine, services, said, created, words
+):
+    at(services, datetime(2026, 1, 1, tzinfo=UTC))
+    await remember(services, "notes", "roses", id="d", created_at=said)
+    (first,) = await stored(engine)
+    at(services, datetime(2026, 2, 1, tzinfo=UTC))
+    await remember(services, "notes", "moss", id="d")
+    (second,) = await stored(engine)
 
     times = [
-        [one.payload[key] for key in ("created_at", "updated_at")] for one in (first, corrected)
+        [one.payload[f"{key}_at"][:10] for key in ("created", "updated")] for one in (first, second)
     ]
-    assert times == [["2020-05-01T00:00:00Z"] * 2, ["2020-05-01T00:00:00Z", "2026-01-02T00:00:00Z"]]
-    (may,) = Bm25Encoder().tokens("May")
-    assert all(may in one.vector["bm25"].indices for one in (first, corrected))
+    assert times == [[created] * 2, [created, "2026-02-01"]]
+    tokens = {*Bm25Encoder().tokens(" ".join(["moss", *words]))}
+    assert tokens <= {*second.vector["bm25"].indices}
+    assert said or tokens == {*second.vector["bm25"].indices}, "no date's words"
 
 
-async def test_a_new_collection_knows_its_model():
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        await remember(services, "notes", "roses")
-        info = await engine.get_collection("notes")
+async def test_a_new_collection_knows_its_model(engine, services):
+    await remember(services, "notes", "roses")
+    info = await engine.get_collection("notes")
 
     assert info.config.metadata["embedding_model"] == "fake/Bag-of-Words"
     assert info.config.metadata["embedding_provider"] == "fastembed"
     assert info.config.metadata["created_by"].startswith("mcp-server-qdrant ")
 
 
-async def test_a_collection_whose_creation_was_interrupted_gets_its_indexes_at_the_next_store():
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        engine.broken_methods["create_payload_indexes"] = EngineFailure("interrupted")
-        with pytest.raises(EngineFailure):
-            await remember(services, "notes", "roses")
-        engine.broken_methods.clear()
-        engine.calls.clear()
-        await remember(services, "notes", "roses", "moss")
+async def test_a_collection_whose_creation_was_interrupted_gets_its_indexes_at_the_next_store(
+    engine, services
+):
+    engine.broken_methods["create_payload_indexes"] = EngineFailure("interrupted")
+    with pytest.raises(EngineFailure):
+        await remember(services, "notes", "roses")
+    engine.broken_methods.clear()
+    engine.calls.clear()
+    await remember(services, "notes", "roses", "moss")
 
     assert [name for name, _ in engine.calls].count("create_payload_indexes") == 1
 
 
-async def test_a_collection_of_another_tool_is_not_given_indexes():
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        await foreign(engine, "notes", {}, vectors=OFFICIAL)
-        await remember(services, "notes", "roses")
+async def test_a_collection_of_another_tool_is_not_given_indexes(engine, services):
+    await foreign(engine, "notes", {}, vectors=OFFICIAL)
+    await remember(services, "notes", "roses")
 
     assert "create_payload_indexes" not in [name for name, _ in engine.calls]
 
 
-async def test_a_name_near_an_existing_one_is_refused_and_that_one_named():
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        await remember(services, "notes", "roses")
-        with pytest.raises(RequestError) as caught:
-            await services.store.store(NewDocument("moss"), "noets")
+async def test_a_name_near_an_existing_one_is_refused_and_that_one_named(engine, services):
+    await remember(services, "notes", "roses")
+    with pytest.raises(RequestError) as caught:
+        await services.store.store(NewDocument("moss"), "noets")
 
-        assert not await engine.collection_exists("noets")
+    assert not await engine.collection_exists("noets")
 
     assert str(caught.value) == (
         "There is no collection 'noets': make it with create=true (command: --create), or store "
@@ -372,65 +349,60 @@ async def test_a_name_near_an_existing_one_is_refused_and_that_one_named():
     )
 
 
-async def test_a_name_that_shares_its_beginning_with_another_is_a_name_of_its_own():
-    async with memory_services() as services:
-        for name in ("about-taxes", "about-maps", "about-trains"):
-            await services.store.store(NewDocument(name), name)
+async def test_names_that_share_a_beginning_or_differ_by_a_number_or_a_last_letter_are_no_slips(
+    services,
+):
+    names = {"about-taxes", "about-maps", "about-trains", "n-2023", "n-2024", "proj-a", "proj-b"}
+    for name in sorted(names):
+        await services.store.store(NewDocument(name), name)
 
-        with pytest.raises(RequestError, match="into 'about-maps', if that"):
-            await services.store.store(NewDocument("moss"), "about_maps")
+    with pytest.raises(RequestError, match="into 'about-maps', if that"):
+        await services.store.store(NewDocument("moss"), "about_maps")
 
-        assert {*await services.catalog.names()} == {"about-maps", "about-taxes", "about-trains"}
+    assert {*await services.catalog.names()} == names
 
 
-async def test_the_officials_collection_is_written_with_its_own_vector_only():
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        await foreign(engine, "notes", {}, vectors=OFFICIAL)
-        await remember(services, "notes", "roses need sun")
-        (record,) = await stored(engine)
-        page = await find(services, "roses need sun", "notes")
+async def test_the_officials_collection_is_written_with_its_own_vector_only(engine, services):
+    await foreign(engine, "notes", {}, vectors=OFFICIAL)
+    await remember(services, "notes", "roses need sun")
+    (record,) = await stored(engine)
+    page = await find(services, "roses need sun", "notes")
 
     assert set(record.vector) == {"fast-bag-of-words"}
     assert texts(page) == ["roses need sun"]
 
 
-async def test_a_collection_of_keywords_alone_is_written_without_the_model():
-    encoder = FakeEncoder()
+async def test_a_collection_of_keywords_alone_is_written_without_the_model(
+    engine, encoder, services
+):
     encoder.be("failed")
-    async with memory_engine() as engine, memory_services(encoder, engine=engine) as services:
-        await foreign(engine, "notes", {}, sparse={"bm25": IDF})
-        (done,) = await remember(services, "notes", "roses need sun")
-        page = await find(services, "roses", "notes")
+    await foreign(engine, "notes", {}, sparse={"bm25": IDF})
+    (done,) = await remember(services, "notes", "roses need sun")
+    page = await find(services, "roses", "notes")
 
     assert not done.pending
     assert states(page) == {"notes": "ok"}
     assert len(page.results) == 1
 
 
-async def test_a_collection_of_another_size_is_not_written_to():
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        await foreign(engine, "notes", {}, vectors=COSINE.model_copy(update={"size": 3}))
-        with pytest.raises(RequestError, match=r"'notes' cannot be written to: its dense vectors"):
-            await remember(services, "notes", "roses")
+async def test_a_collection_of_another_size_is_not_written_to(engine, services):
+    await foreign(engine, "notes", {}, vectors=COSINE.model_copy(update={"size": 3}))
+    with pytest.raises(RequestError, match=r"'notes' cannot be written to: its dense vectors"):
+        await remember(services, "notes", "roses")
 
 
-async def test_a_collection_that_cannot_be_read_is_the_engines_failure():
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        await foreign(engine, "notes", {}, vectors=OFFICIAL)
-        engine.broken_methods["get_collection"] = EngineFailure("Its files are damaged.")
-        with pytest.raises(
-            EngineFailure, match=r"^'notes' cannot be read: Its files are damaged\.$"
-        ):
-            await remember(services, "notes", "roses")
+async def test_a_collection_that_cannot_be_read_is_the_engines_failure(engine, services):
+    await foreign(engine, "notes", {}, vectors=OFFICIAL)
+    engine.broken_methods["get_collection"] = EngineFailure("Its files are damaged.")
+    with pytest.raises(EngineFailure, match=r"^'notes' cannot be read: Its files are damaged\.$"):
+        await remember(services, "notes", "roses")
 
 
-async def test_without_a_model_the_text_is_found_by_keywords_and_marked():
-    encoder = FakeEncoder()
+async def test_without_a_model_the_text_is_found_by_keywords_and_marked(engine, encoder, services):
     encoder.be("downloading")
-    async with memory_engine() as engine, memory_services(encoder, engine=engine) as services:
-        (done,) = await remember(services, "notes", "roses need sun")
-        (record,) = await stored(engine)
-        page = await find(services, "roses", "notes")
+    (done,) = await remember(services, "notes", "roses need sun")
+    (record,) = await stored(engine)
+    page = await find(services, "roses", "notes")
 
     assert done.pending
     assert set(record.vector) == {"bm25"}
@@ -439,65 +411,51 @@ async def test_without_a_model_the_text_is_found_by_keywords_and_marked():
     assert states(page) == {"notes": "degraded"}
 
 
-async def test_an_update_without_a_model_leaves_no_stale_vector():
+async def test_an_update_without_a_model_leaves_no_stale_vector(engine, encoder, services):
     """The old vector would find the new text by the old one's meaning."""
-    encoder = FakeEncoder()
-    async with memory_engine() as engine, memory_services(encoder, engine=engine) as services:
-        await remember(services, "notes", "roses need sun", id="d")
-        encoder.be("failed")
-        await remember(services, "notes", "moss needs shade", id="d")
-        (record,) = await stored(engine)
+    await remember(services, "notes", "roses need sun", id="d")
+    encoder.be("failed")
+    await remember(services, "notes", "moss needs shade", id="d")
+    (record,) = await stored(engine)
 
     assert set(record.vector) == {"bm25"}
     assert record.payload["doc"]["pending"][0] == "dense"
 
 
-async def test_an_unnamed_vector_cannot_wait_for_the_model():
-    encoder = FakeEncoder()
-    async with memory_engine() as engine, memory_services(encoder, engine=engine) as services:
-        await foreign(engine, "notes", {}, vectors=COSINE)
-        encoder.be("failed")
-        with pytest.raises(EncoderUnavailable, match="is failed"):
-            await remember(services, "notes", "roses")
-
-        assert await stored(engine) == []
-
-
-async def test_the_mark_is_indexed_where_another_tool_made_the_collection():
-    encoder = FakeEncoder()
-    async with memory_engine() as engine, memory_services(encoder, engine=engine) as services:
-        await foreign(engine, "notes", {}, vectors=OFFICIAL)
-        encoder.be("failed")
+async def test_an_unnamed_vector_cannot_wait_for_the_model(engine, encoder, services):
+    await foreign(engine, "notes", {}, vectors=COSINE)
+    encoder.be("failed")
+    with pytest.raises(EncoderUnavailable, match="is failed"):
         await remember(services, "notes", "roses")
-        indexed = [call for call in engine.calls if call[0] == "create_payload_indexes"]
+
+    assert await stored(engine) == []
+
+
+async def test_the_mark_is_indexed_where_another_tool_made_the_collection(
+    engine, encoder, services
+):
+    await foreign(engine, "notes", {}, vectors=OFFICIAL)
+    encoder.be("failed")
+    await remember(services, "notes", "roses")
+    indexed = [call for call in engine.calls if call[0] == "create_payload_indexes"]
 
     assert indexed == [("create_payload_indexes", "notes")]
     assert PENDING_KEY == "doc.pending"
 
 
-async def test_what_was_stored_is_found_at_once():
-    async with memory_services() as services:
-        await remember(services, "notes", "roses need sun")
-        assert texts(await find(services, "moss shade", "notes")) == ["roses need sun"]
-        await remember(services, "notes", "moss needs shade")
-        page = await find(services, "moss shade", "notes")
+async def test_what_was_stored_is_found_at_once(services):
+    await remember(services, "notes", "roses need sun")
+    assert texts(await find(services, "moss shade", "notes")) == ["roses need sun"]
+    await remember(services, "notes", "moss needs shade")
+    page = await find(services, "moss shade", "notes")
 
     assert texts(page)[0] == "moss needs shade"
 
 
-async def test_texts_without_any_word_are_stored_too():
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        await remember(services, "notes", "!!! ??? ...", "🦄🦄")
+async def test_texts_without_any_word_are_stored_too(engine, services):
+    await remember(services, "notes", "!!! ??? ...", "🦄🦄")
 
-        assert len(await stored(engine)) == 2
-
-
-@pytest.mark.parametrize(("one", "other"), [("notes-2023", "notes-2024"), ("proj-a", "proj-b")])
-async def test_names_that_differ_by_a_number_or_a_letter_at_the_end_are_no_slips(one, other):
-    async with memory_services() as services:
-        await remember(services, one, "roses")
-
-        assert (await services.store.store(NewDocument("moss"), other)).created_collection
+    assert len(await stored(engine)) == 2
 
 
 async def test_the_configured_default_collection_is_made_however_it_is_named():
@@ -514,10 +472,9 @@ TEXTS = ((CODE + TABLE) * 30, MARKDOWN * 40, "\t\ttabs\n" * 300 + "end without n
 
 
 @pytest.mark.parametrize("text", TEXTS)
-async def test_a_long_text_comes_back_to_the_last_character(text):
-    async with memory_services() as services:
-        await services.store.store(NewDocument(text, id="x"), "notes")
-        (found,), *_ = await services.lookup.get(["x"])
+async def test_a_long_text_comes_back_to_the_last_character(services, text):
+    await services.store.store(NewDocument(text, id="x"), "notes")
+    (found,), *_ = await services.lookup.get(["x"])
 
     assert found.text == text
 
@@ -525,16 +482,17 @@ async def test_a_long_text_comes_back_to_the_last_character(text):
 LONGER = " ".join(f"sentence number {n}." for n in range(400))
 
 
-async def test_an_update_that_was_cut_short_leaves_nothing_behind_once_it_is_done_again():
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        await services.store.store(NewDocument(LONGER, id="x"), "notes")
-        engine.broken_methods["delete"] = EngineFailure("cut short")
-        await services.store.store(NewDocument("short", id="x"), "notes")
-        (cut_short,), *_ = await services.lookup.get(["x"])
-        assert cut_short.text == "short"
-        engine.broken_methods.clear()
-        await services.store.store(NewDocument("short", id="x"), "notes")
-        (found,), *_ = await services.lookup.get(["x"])
+async def test_an_update_that_was_cut_short_leaves_nothing_behind_once_it_is_done_again(
+    engine, services
+):
+    await services.store.store(NewDocument(LONGER, id="x"), "notes")
+    engine.broken_methods["delete"] = EngineFailure("cut short")
+    await services.store.store(NewDocument("short", id="x"), "notes")
+    (cut_short,), *_ = await services.lookup.get(["x"])
+    assert cut_short.text == "short"
+    engine.broken_methods.clear()
+    await services.store.store(NewDocument("short", id="x"), "notes")
+    (found,), *_ = await services.lookup.get(["x"])
 
-        assert found.text == "short"
-        assert (await engine.count("notes")).count == 1
+    assert found.text == "short"
+    assert (await engine.count("notes")).count == 1

@@ -17,43 +17,51 @@ from mcp_server_qdrant.core.errors import (
 from mcp_server_qdrant.ingest.writer import BATCH, Job, Outcomes, Writer
 
 
-class Model:
-    """Vectors of one number, but not of texts that hold a poisonous word."""
+class Refusing:
+    """Raises the fault of a word for the texts that hold it."""
 
     def __init__(self) -> None:
-        self.calls: list[list[str]] = []
-        self.poison = "\0"
-        self.down = False
+        self.faults: dict[str, Exception] = {}
+
+    def check(self, *texts: str) -> None:
+        for text in texts:
+            for word in self.faults.keys() & {text, text[:200]}:
+                raise self.faults[word]
+
+
+class Model(Refusing):
+    """Vectors of one number."""
+
+    calls = 0
 
     async def encode_documents(self, texts: Sequence[str]) -> list[list[float]]:
-        self.calls.append(list(texts))
-        if self.down or any(self.poison in text for text in texts):
-            raise EncoderUnavailable("It cannot.")
+        self.calls += 1
+        self.check(*texts)
         return [[float(len(text))] for text in texts]
 
 
-class Words:
+class Words(Refusing):
     def encode_document(self, text: str, day: None) -> Sparse:
+        self.check(text)
         return Sparse((len(text),), (1.0,))
 
 
-class Disk:
-    """What was written; `errors` are raised by the next writes, `refused` by what holds a word."""
+class Disk(Refusing):
+    """What was written; `errors` are raised by the next writes."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.points: dict[str, Any] = {}
         self.settled: list[Any] = []
-        self.order: list[Any] = []
         self.errors: list[Exception] = []
-        self.refused = "\0"
 
     async def upsert(self, target: Target, points: Sequence[Any]) -> None:
         if self.errors:
             raise self.errors.pop(0)
-        if any(self.refused in one.part.text for one in points):
-            raise InvalidPoint("It is refused.")
-        self.points |= {one.part.id: one for one in points}
-        self.order += [one.part.id for one in points]
+        self.check(*(one.part.text for one in points))
+        for one in points:  # the last write of a point decides its place
+            self.points.pop(one.part.id, None)
+            self.points[one.part.id] = one
 
     async def settle(self, collection: str, ids: Sequence[Any]) -> None:
         self.settled += ids
@@ -63,7 +71,7 @@ class Trial(Outcomes[Any]):
     """Jobs by the name of their first text, and what becomes of them."""
 
     def __init__(self, retries: Sequence[float] = (0.0,)) -> None:
-        self.model, self.disk = Model(), Disk()
+        self.model, self.words, self.disk = Model(), Words(), Disk()
         self.finished: list[str] = []
         self.faults: dict[str, str] = {}
         self.settled_before: list[Any] = []
@@ -71,7 +79,7 @@ class Trial(Outcomes[Any]):
         self.writer = Writer(
             Target("c", 0, dense=None, sparse=None),
             self.model.encode_documents,
-            Words(),
+            self.words,
             self.disk,
             lambda *_: None,
             retries,
@@ -110,49 +118,21 @@ def job(path: str, *given: str) -> Job:
     )
 
 
-async def test_a_text_that_cannot_be_encoded_costs_its_own_file_only():
+@pytest.mark.parametrize(
+    ("part", "fault", "reason"),
+    [
+        ("model", EncoderUnavailable("It cannot."), "It cannot."),
+        ("model", OverflowError(), "an unexpected OverflowError"),
+        ("words", OverflowError(), "an unexpected OverflowError"),
+        ("disk", InvalidPoint("It is refused."), "It is refused."),
+    ],
+)
+async def test_a_text_that_a_part_of_the_way_refuses_costs_its_own_file_only(part, fault, reason):
     trial = Trial()
-    trial.model.poison = "wrong"
-    await trial.run(job("a", "good", "wrong"), job("b", "good"))
+    getattr(trial, part).faults["bad"] = fault
+    await trial.run(job("a", "good", *["bad"] * BATCH * 2), job("b", "good"))
 
-    assert trial.faults == {"a": "It cannot."}
-    assert trial.finished == ["b"]
-
-
-@pytest.mark.parametrize("encoder", ["words", "model"])
-async def test_a_text_that_makes_an_encoder_stumble_costs_its_own_file_only(encoder):
-    def stumble(text: str) -> None:
-        if "bad" in text:
-            raise OverflowError
-
-    class Stumbling(Words):
-        def encode_document(self, text: str, day: None) -> Sparse:
-            stumble(text)
-            return super().encode_document(text, day)
-
-    class StumblingModel(Model):
-        async def encode_documents(self, texts: Sequence[str]) -> list[list[float]]:
-            list(map(stumble, texts))
-            return await super().encode_documents(texts)
-
-    trial = Trial()
-    if encoder == "words":
-        trial.writer.bm25 = Stumbling()
-    else:
-        trial.writer.encode = StumblingModel().encode_documents
-    await trial.run(job("a", "good", "bad"), job("b", "good"))
-
-    assert trial.faults == {"a": "an unexpected OverflowError"}
-    assert trial.finished == ["b"]
-
-
-async def test_a_point_that_is_refused_costs_its_own_file_only():
-    trial = Trial()
-    trial.disk.refused = "bad"
-    await trial.run(job("a", *["bad"] * BATCH * 2), job("b", "good"))
-
-    assert trial.faults == {"a": "It is refused."}
-    assert trial.finished == ["b"]
+    assert (trial.faults, trial.finished) == ({"a": reason}, ["b"])
 
 
 async def test_an_engine_that_is_away_for_a_moment_is_asked_again():
@@ -178,13 +158,13 @@ async def test_writing_goes_on_while_the_next_texts_are_encoded():
     writing, upsert = asyncio.Event(), trial.disk.upsert
 
     async def slow(target: Target, points: Sequence[Any]) -> None:
-        if not trial.disk.points and len(trial.model.calls) < 2:
+        if not trial.disk.points and trial.model.calls < 2:
             await writing.wait()
         await upsert(target, points)
 
     async def encode(texts: Sequence[str]) -> list[list[float]]:
         made = await Model.encode_documents(trial.model, texts)
-        if len(trial.model.calls) > 1:
+        if trial.model.calls > 1:
             writing.set()
         return made
 
@@ -208,31 +188,23 @@ async def test_the_first_part_of_a_text_is_written_after_all_others(parts):
     await trial.run(job("a", "one"), long_job("b", parts), long_job("c", 3))
 
     for path in "bc":
-        assert [one for one in trial.disk.order if one[0] == path][-1] == f"{path}0"
+        assert [one for one in trial.disk.points if one[0] == path][-1] == f"{path}0"
     assert len(trial.disk.points) == parts + 4
     assert sorted(trial.finished) == ["a", "b", "c"]
 
 
-async def test_all_parts_are_marked_until_the_text_is_whole():
+async def test_all_parts_are_marked_until_the_text_is_whole_and_what_it_replaces_removed():
     trial = Trial()
     await trial.run(job("a", "one"), long_job("b", 3))
 
     marked = {one.part.id for one in trial.disk.points.values() if one.part.writing}
     assert marked == set(trial.disk.settled) == {"b0", "b1", "b2"}
-
-
-async def test_a_text_stays_marked_until_what_it_replaces_is_removed():
-    trial = Trial()
-    await trial.run(long_job("b", 3))
-
-    assert trial.finished == ["b"]
-    assert trial.settled_before == []
-    assert sorted(trial.disk.settled) == ["b0", "b1", "b2"]
+    assert (sorted(trial.finished), trial.settled_before) == (["a", "b"], [])
 
 
 async def test_a_text_of_which_a_part_is_refused_does_not_appear():
     trial = Trial()
-    trial.disk.refused = "x" * 200
+    trial.disk.faults["x" * 200] = InvalidPoint("It is refused.")
     await trial.run(long_job("b", 200), job("a", "one"))
 
     assert "b0" not in trial.disk.points

@@ -43,12 +43,7 @@ def group(name: str, ids, positions) -> tuple[Group, np.ndarray]:
 def panel(*placed: tuple[Group, np.ndarray], neighbours=None) -> Panel:
     reduced = np.concatenate([positions for _, positions in placed])
     made = Panel(
-        "model",
-        tuple(group for group, _ in placed),
-        (0.5, 0.25, 0.12345),
-        (FACET,),
-        None,
-        reduced,
+        "model", tuple(group for group, _ in placed), (0.5, 0.25, 0.12345), (FACET,), None, reduced
     )
     if neighbours is None:
         return made

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mcp_server_qdrant.projection.names import Phrases, called
+from mcp_server_qdrant.projection.names import Phrases, name_cluster
 
 WINGS = [f"The lift of a boundary layer, study {n}" for n in range(9)]
 PARSERS = [f"The grammar is parsed, report {n}" for n in range(9)]
@@ -106,10 +106,10 @@ def test_what_a_cluster_of_another_language_has_in_common_is_the_language():
 
     spanish = [f"Ayer hablamos mucho tiempo con los vecinos sobre la casa {n}" for n in "abcdefgh"]
 
-    assert called(names([german, WINGS, PARSERS])[0]) == "German texts"
-    both = called(names([german + spanish, WINGS * 2, PARSERS])[0])
+    assert name_cluster(names([german, WINGS, PARSERS])[0]) == "German texts"
+    both = name_cluster(names([german + spanish, WINGS * 2, PARSERS])[0])
     assert set(both.split(", ")) == {"German texts", "Spanish texts"}
-    beside = called(names([german[:4] + spanish[:4], german[4:], WINGS, PARSERS])[0])
+    beside = name_cluster(names([german[:4] + spanish[:4], german[4:], WINGS, PARSERS])[0])
     assert set(beside.split(", ")) == {"German texts", "Spanish texts"}
     mixed = names([german[:3] + WINGS, german[3:] + PARSERS])
     assert not [one for phrases in mixed for one in phrases if one.endswith("texts")]
@@ -150,7 +150,7 @@ def test_fields_suffixes_and_addresses_are_no_words_of_a_text(text):
     ],
 )
 def test_a_group_is_called_by_its_best_phrase_or_two_words(phrases, name):
-    assert called(phrases) == name
+    assert name_cluster(phrases) == name
 
 
 def test_no_texts_and_one_group_have_names_too():

@@ -9,7 +9,12 @@ import pytest
 
 from mcp_server_qdrant.core.datatypes import DenseLeg, Drawn, Target
 from mcp_server_qdrant.projection import map as maps
-from mcp_server_qdrant.projection.neighbours import NONE, neighbours, put_among, regions
+from mcp_server_qdrant.projection.neighbours import (
+    NONE,
+    find_regions,
+    lay_out_neighbours,
+    place_among,
+)
 from mcp_server_qdrant.projection.panels import lay_out, unit
 from mcp_server_qdrant.projection.shapes import Neighbours, Panel
 from tests.support import corpus, memory_services, remember
@@ -56,22 +61,22 @@ def go(monkeypatch) -> dict[int, asyncio.Event]:
         return Neighbours(np.zeros((panel.count, 2), np.float32), nothing, ())
 
     monkeypatch.setattr(maps, "installed", lambda: True)
-    monkeypatch.setattr(maps, "neighbours", places)
+    monkeypatch.setattr(maps, "lay_out_neighbours", places)
     return events
 
 
 def test_a_further_vector_lies_among_its_like(laid):
     corner = laid.basis.project(np.eye(SIZE)[1])
 
-    assert put_among(laid, corner) == [0, 9]
-    assert put_among(panel(vectors()), corner) is None
+    assert place_among(laid, corner) == [0, 9]
+    assert place_among(panel(vectors()), corner) is None
 
 
 @pytest.mark.usefixtures("real_hosts")
 async def test_regions_are_true_to_the_vectors_and_named_by_their_texts():
     pytest.importorskip("openTSNE")
     topics = ("wing lift", "compiler grammar", "protein gene", "court ruling")
-    found = await neighbours(
+    found = await lay_out_neighbours(
         panel(vectors(240), [f"Study of a {topics[n % 4]}" for n in range(240)])
     )
 
@@ -155,7 +160,7 @@ def scattered(count: int) -> tuple[np.ndarray, list[str]]:
 @WANTED
 def test_each_blob_is_one_region_named_inside_it_by_its_own_words():
     places, texts = scattered(600)
-    made = regions(places, texts)
+    made = find_regions(places, texts)
     region_of, found = made.region_of, made.regions
 
     assert {one.name for one in found} == set(TOPICS)
@@ -171,7 +176,7 @@ def test_each_blob_is_one_region_named_inside_it_by_its_own_words():
 @WANTED
 def test_what_holds_nowhere_together_has_no_name():
     places = np.stack(np.meshgrid(np.arange(20), np.arange(20)), axis=-1).reshape(-1, 2)
-    found = regions(places.astype(np.float32), ["the same words"] * 400)
+    found = find_regions(places.astype(np.float32), ["the same words"] * 400)
 
     assert found.regions == ()
     assert (found.region_of == NONE).all()

@@ -42,10 +42,8 @@ def score(measured: Measured) -> list[Scores]:
     """The metrics of every run, tested against the first run."""
     scored: list[dict[str, list[float]]] = []
     for run in measured.runs:
-        rows = [
-            _metrics(query.grades, found, deep)
-            for query, found, deep in zip(measured.queries, run.found, run.deep, strict=True)
-        ]
+        queries = zip(measured.queries, run.found, run.deep, strict=True)
+        rows = [_measure(query.grades, found, deep) for query, found, deep in queries]
         scored.append({metric: [row[metric] for row in rows] for metric in rows[0]})
     return [
         Scores(own, {metric: p_value(scored[0][metric], own[metric]) for metric in own})
@@ -53,7 +51,7 @@ def score(measured: Measured) -> list[Scores]:
     ]
 
 
-def _metrics(
+def _measure(
     grades: Mapping[Key, int], found: Sequence[Key], deep: Sequence[Key]
 ) -> dict[str, float]:
     """The metrics of one query. Any grade is a hit; best@1 requires the best grade.
@@ -115,15 +113,14 @@ def tables(measured: Measured, scores: Sequence[Scores]) -> str:
         cells = [f"{own.mean(metric):.3f}{_mark(scores[0], own, metric)}" for metric in metrics]
         rows.append([run.algorithm, *cells, *(f"{value:.1f}" for value in latency(run).values())])
     searched = dict.fromkeys(name for query in measured.queries for name in query.collections)
-    blocks = [f"{len(measured.queries)} queries on {', '.join(searched)}", _table(rows), NOTE]
+    blocks = [f"{len(measured.queries)} queries on {', '.join(searched)}", _align(rows), NOTE]
     groups = categories(measured.queries)
     for metric in ("best@1", "nDCG@10") if groups else ():
-        head = [metric, *(f"{name} ({len(places)})" for name, places in groups.items())]
-        means = [
-            [run.algorithm, *(f"{own.mean(metric, places):.3f} " for places in groups.values())]
-            for run, own in runs
-        ]
-        blocks.append(_table([head, *means]))
+        rows = [[metric, *(f"{name} ({len(places)})" for name, places in groups.items())]]
+        for run, own in runs:
+            means = (f"{own.mean(metric, places):.3f} " for places in groups.values())
+            rows.append([run.algorithm, *means])
+        blocks.append(_align(rows))
     missed = []
     for run, own in runs:
         hits = zip(measured.queries, own.per_query["hit@10"], strict=True)
@@ -162,7 +159,7 @@ def _mark(first: Scores, own: Scores, metric: str) -> str:
     return "+" if own.mean(metric) > first.mean(metric) else "-"
 
 
-def _table(rows: Sequence[Sequence[str]]) -> str:
+def _align(rows: Sequence[Sequence[str]]) -> str:
     """Aligned columns: the first to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(

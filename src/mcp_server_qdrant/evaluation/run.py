@@ -70,7 +70,7 @@ async def measure(
     `searching` gets the number of finished searches. Raises UnknownCollection, RequestError if no
     expected document exists, and BackendError if a search fails.
     """
-    queries = [await _judged(services, label) for label in labels]
+    queries = [await _find_expected(services, label) for label in labels]
     expected = [(query.label.query, key) for query in queries for key in query.grades]
     missing = [query for query, (collection, _) in expected if not collection]
     if len(missing) == len(expected):
@@ -78,7 +78,7 @@ async def measure(
             "Nothing that the queries expect is in the collections they search: are the "
             "collections and the ids right?"
         )
-    await _make_ready(services, queries, algorithms)
+    await _prepare(services, queries, algorithms)
     runs = [Run(algorithm) for algorithm in algorithms]
     for place, query in enumerate(queries, 1):
         # All algorithms per query, so that other load on the machine affects them equally.
@@ -86,20 +86,17 @@ async def measure(
             await _search(services, run, query)
         searching(place * len(runs))
     warnings = [
-        f"{run.algorithm}: in {count} searches {lapse}"
-        for run in runs
-        for lapse, count in run.lapses.items()
+        "Not in the collections that are searched, and so missed: "
+        f"{amount(len(missing), 'expected document')}, the first of the query {query!r}"
+        for query in missing[:1]
     ]
-    if missing:
-        warnings.insert(
-            0,
-            "Not in the collections that are searched, and so missed: "
-            f"{amount(len(missing), 'expected document')}, the first of the query {missing[0]!r}",
-        )
+    for run in runs:
+        lapses = run.lapses.items()
+        warnings += [f"{run.algorithm}: in {count} searches {lapse}" for lapse, count in lapses]
     return Measured(queries, runs, warnings)
 
 
-async def _judged(services: "Services", label: Label) -> JudgedQuery:
+async def _find_expected(services: "Services", label: Label) -> JudgedQuery:
     """The query with its expected documents. A missing document stays expected."""
     names = tuple(target.collection for target in await services.catalog.resolve(label.collections))
     if not names:
@@ -118,7 +115,7 @@ async def _judged(services: "Services", label: Label) -> JudgedQuery:
     return JudgedQuery(label, names, grades)
 
 
-async def _make_ready(
+async def _prepare(
     services: "Services", queries: Sequence[JudgedQuery], algorithms: Sequence[Algorithm]
 ) -> None:
     """Wait for the models of all collections, unless only keywords are searched.
@@ -153,8 +150,8 @@ async def _search(services: "Services", run: Run, query: JudgedQuery) -> None:
     start = time.perf_counter()
     page = await search(asked.model_copy(update={"limit": LIMIT}))
     run.milliseconds.append((time.perf_counter() - start) * 1000)
-    run.found.append(_seen(page.results, query.grades))
-    run.deep.append(_seen(deep.results, query.grades))
+    run.found.append(_list_keys(page.results, query.grades))
+    run.deep.append(_list_keys(deep.results, query.grades))
     run.lapses.update(
         f"{status.collection} was {status.state}: {status.reason}"
         for status in page.statuses
@@ -162,12 +159,7 @@ async def _search(services: "Services", run: Run, query: JudgedQuery) -> None:
     )
 
 
-def _seen(results: Sequence[Result], wanted: Mapping[Key, int]) -> list[Key]:
+def _list_keys(results: Sequence[Result], wanted: Mapping[Key, int]) -> list[Key]:
     """The documents found; for a result with an expected copy, that copy."""
-    keys: list[Key] = []
-    for result in results:
-        key = key_of(result.document)
-        if key not in wanted:
-            key = next((one for one in map(key_of, result.also) if one in wanted), key)
-        keys.append(key)
-    return keys
+    copies = [[*map(key_of, (one.document, *one.also))] for one in results]
+    return [next((key for key in keys if key in wanted), keys[0]) for keys in copies]

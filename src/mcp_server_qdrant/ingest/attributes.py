@@ -70,7 +70,7 @@ def _check_numbers(metadata: Mapping[str, Any] | None) -> None:
             raise RequestError(f"{path} is {value}, which JSON cannot hold: leave it out.")
 
 
-def kept(new: NewDocument, before: Document | None) -> tuple[NewDocument, tuple[str, ...]]:
+def keep_omitted(new: NewDocument, before: Document | None) -> tuple[NewDocument, tuple[str, ...]]:
     """The new text, with omitted attributes taken from the old one, and their names.
 
     Empty values ("", [], {}) remove an attribute. A title, source or tags that came from the old
@@ -79,14 +79,12 @@ def kept(new: NewDocument, before: Document | None) -> tuple[NewDocument, tuple[
     if before is None:
         return new, ()
     said = before.metadata or {}
-    title = None if before.title in (said.get("title"), said.get("name")) else before.title
-    source = None if before.source in (said.get("source"), said.get("url")) else before.source
-    tags = None if list(before.tags) == said.get("tags") else before.tags
-    old: dict[str, Any] = {
-        "metadata": before.metadata,
-        "title": title,
-        "source": source,
-        "tags": tags,
+    derived = {
+        "title": before.title in (said.get("title"), said.get("name")),
+        "source": before.source in (said.get("source"), said.get("url")),
+        "tags": list(before.tags) == said.get("tags"),
     }
+    old: dict[str, Any] = {"metadata": before.metadata}
+    old |= {name: getattr(before, name) for name, known in derived.items() if not known}
     missing = {name: old[name] for name in old if old[name] and getattr(new, name) is None}
     return replace(new, **missing), tuple(missing)

@@ -7,7 +7,7 @@ from typing import Any
 
 from mcp_server_qdrant.core.datatypes import Document, PointId
 from mcp_server_qdrant.core.errors import BackendError, Outdated, RequestError
-from mcp_server_qdrant.core.notation import amount, called
+from mcp_server_qdrant.core.notation import amount, called, key_of
 from mcp_server_qdrant.core.writes import Deleted, Kept, Matching, Named
 from mcp_server_qdrant.ingest.store import Store, check_seen
 from mcp_server_qdrant.qdrant.filters import parse
@@ -43,7 +43,7 @@ class Deletion:
         whole: dict[tuple[str, str], Document] = {}
         for document in found:
             check_seen(document, seen)
-            whole.setdefault((document.collection, document.document or str(document.id)), document)
+            whole.setdefault(key_of(document), document)
         return Named(tuple(whole.values()), missing)
 
     async def by_ids(self, seen: Named) -> list[Kept]:
@@ -53,7 +53,7 @@ class Deletion:
         """
         kept: list[Kept] = []
         for number, document in enumerate(seen.documents):
-            with _after(number, len(seen.documents), "documents"):
+            with _adding_progress(number, len(seen.documents), "documents"):
                 kept.append(await self.delete(document, keep=True))
         return kept
 
@@ -94,7 +94,7 @@ class Deletion:
         if count > MOST_KEPT:
             return Matching(collection, count, examples, 0, None)
         listed = await points.matching(collection, condition, MOST_KEPT)
-        texts, partly = await self._texts(collection, listed)
+        texts, partly = await self._group(collection, listed)
         days, going = self.store.history.days, sum(map(len, texts))
         return Matching(collection, count, examples, days, tuple(partly), going)
 
@@ -114,14 +114,14 @@ class Deletion:
                 f"Nothing was deleted: the filter matches {amount(now, 'point')} of "
                 f"{called(collection)}, not {count}. Call again without confirm_count to see them."
             )
-        texts, partly = await self._texts(collection, listed)
+        texts, partly = await self._group(collection, listed)
         wanted, gone = sum(map(len, texts)), 0
         kept: list[Kept] = []
         try:
-            for some in _together(texts):
-                with _after(gone, wanted, "points"):
+            for some in _batch(texts):
+                with _adding_progress(gone, wanted, "points"):
                     if count <= MOST_KEPT:
-                        kept += await self._keep(collection, some)
+                        kept += await self._keep_versions(collection, some)
                     await points.delete_seen(some)
                     left = await points.existing(collection, [one.id for one in some])
                     gone += len(some) - left
@@ -129,7 +129,7 @@ class Deletion:
             self._changed(collection)
         return Deleted(gone, tuple(kept), wanted - gone, tuple(partly))
 
-    async def _texts(
+    async def _group(
         self, collection: str, listed: Sequence[Document]
     ) -> tuple[list[list[Document]], list[Document]]:
         """The points grouped by text, and the first parts of texts that are listed incompletely.
@@ -151,7 +151,7 @@ class Deletion:
         partly = [heads[h] for h, version in lacking if h in heads and heads[h].version == version]
         return list(texts.values()), partly
 
-    async def _keep(self, collection: str, listed: Sequence[Document]) -> list[Kept]:
+    async def _keep_versions(self, collection: str, listed: Sequence[Document]) -> list[Kept]:
         """Keep the texts whose first parts are among these points."""
         heads = [one.id for one in listed if one.head is None]
         texts = await self.store.points.by_id(collection, heads)
@@ -162,7 +162,7 @@ class Deletion:
         self.deleted(collection)
 
 
-def _together(texts: Sequence[Sequence[Document]]) -> Iterator[list[Document]]:
+def _batch(texts: Sequence[Sequence[Document]]) -> Iterator[list[Document]]:
     """The points of whole texts, in batches of about `BATCH`."""
     some: list[Document] = []
     for parts in texts:
@@ -175,7 +175,7 @@ def _together(texts: Sequence[Sequence[Document]]) -> Iterator[list[Document]]:
 
 
 @contextmanager
-def _after(done: int, count: int, what: str) -> Iterator[None]:
+def _adding_progress(done: int, count: int, what: str) -> Iterator[None]:
     """Add to an error what was deleted before it."""
     try:
         yield

@@ -74,10 +74,5 @@ def demo_parts(name: str, texts: Sequence[NewDocument]) -> list[tuple[list[Span]
     """For each text, the spans of its parts and their vectors."""
     with np.load(VECTORS) as held:
         spans, vectors = held[f"{name} spans"], held[name].astype(float)
-    found = []
-    for number in range(len(texts)):
-        own = spans[:, 0] == number
-        found.append(
-            ([(start, end) for _, start, end in spans[own].tolist()], vectors[own].tolist())
-        )
-    return found
+    rows = [spans[:, 0] == number for number in range(len(texts))]
+    return [([(a, b) for _, a, b in spans[own].tolist()], vectors[own].tolist()) for own in rows]

@@ -1,7 +1,7 @@
 """Edits a text: append, prepend, replace a passage, replace a section."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -50,7 +50,7 @@ def check(edit: Mapping[str, Any]) -> Mapping[str, str]:
     return edit
 
 
-def edited(text: str, edit: Mapping[str, str]) -> Edited:
+def apply_edit(text: str, edit: Mapping[str, str]) -> Edited:
     """The text after a checked edit.
 
     Raises RequestError if the edit is ambiguous, changes nothing or leaves no text.
@@ -60,10 +60,10 @@ def edited(text: str, edit: Mapping[str, str]) -> Edited:
     elif "prepend" in edit:
         start, end, new = 0, 0, edit["prepend"] + _apart(edit["prepend"], text)
     elif "replace" in edit:
-        start, end = _passage(text, edit["replace"])
+        start, end = _find_passage(text, edit["replace"])
         new = edit["with"]
     else:
-        start, end, new = _section(text, edit["section"], edit["with"])
+        start, end, new = _replace_section(text, edit["section"], edit["with"])
     if text[start:end] == new:
         raise RequestError("The text says that already: nothing was changed.")
     changed = text[:start] + new + text[end:]
@@ -79,9 +79,12 @@ def _apart(before: str, after: str) -> str:
     return "" if before[-1:].isspace() or after[:1].isspace() or not before else "\n"
 
 
-def _passage(text: str, old: str) -> Span:
+def _find_passage(text: str, old: str) -> Span:
     """The span of a passage, if need be with other white space. Raises RequestError."""
-    found = list(_exact(text, old))
+    found, at = list[Span](), text.find(old)
+    while at >= 0:
+        found.append((at, at + len(old)))
+        at = text.find(old, at + 1)
     if not found:
         words = re.compile(r"\s+".join(map(re.escape, old.split())))
         found = [one.span() for one in words.finditer(text)]
@@ -96,15 +99,8 @@ def _passage(text: str, old: str) -> Span:
         )
     raise RequestError(
         "The passage is not in the text: nothing was changed. Read the text with qdrant-get, and "
-        f"give a passage as it stands there.{_nearest(text, old)}"
+        f"give a passage as it stands there.{_suggest(text, old)}"
     )
-
-
-def _exact(text: str, old: str) -> Iterator[Span]:
-    at = text.find(old)
-    while at >= 0:
-        yield at, at + len(old)
-        at = text.find(old, at + 1)
 
 
 def _place(text: str, start: int, end: int) -> str:
@@ -113,7 +109,7 @@ def _place(text: str, start: int, end: int) -> str:
     return f"line {1 + text.count(chr(10), 0, start):,} ({called(around)})"
 
 
-def _nearest(text: str, old: str) -> str:
+def _suggest(text: str, old: str) -> str:
     """A sentence on the passage most similar to the missing one, or nothing."""
     from rapidfuzz import fuzz  # needed only for a missing passage
 
@@ -126,11 +122,11 @@ def _nearest(text: str, old: str) -> str:
     return f" The nearest is in {_place(text, start, found.dest_end)}."
 
 
-def _section(text: str, wanted: str, new: str) -> tuple[int, int, str]:
+def _replace_section(text: str, wanted: str, new: str) -> tuple[int, int, str]:
     """The span of the text below a heading, and its replacement. Raises RequestError."""
     first = front_matter(text).end
     marks = [replace(one, start=one.start + first) for one in headings(text[first:])]
-    mark = _meant(text, marks, wanted)
+    mark = _find_heading(text, marks, wanted)
     start = _below(text, mark.start)
     later = (one.start for one in marks if one.start > mark.start and one.level <= mark.level)
     end = next(later, len(text))
@@ -153,7 +149,7 @@ def _below(text: str, heading: int) -> int:
     return text.find("\n", found.end() if found else heading) + 1 or len(text)
 
 
-def _meant(text: str, marks: Sequence[Mark], wanted: str) -> Mark:
+def _find_heading(text: str, marks: Sequence[Mark], wanted: str) -> Mark:
     """The heading with this path, or with a path that ends so. Raises RequestError."""
     paths, above = list[str](), list[Mark]()
     for mark in marks:
@@ -179,7 +175,7 @@ def _folded(name: str) -> str:
     return " ".join(name.casefold().split())
 
 
-def kept_spans(spans: Sequence[Span], done: Edited, grown: int) -> tuple[int, int, Span]:
+def choose_kept(spans: Sequence[Span], done: Edited, grown: int) -> tuple[int, int, Span]:
     """How many parts before and after an edit are kept, and the span between, to split again.
 
     `spans` are the parts of the old text, without gaps; `grown` is the change in length. Parts that

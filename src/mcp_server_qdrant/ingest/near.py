@@ -7,6 +7,7 @@ from rapidfuzz import fuzz
 
 from mcp_server_qdrant.core.datatypes import Dense, Document, LegQuery, Target
 from mcp_server_qdrant.core.errors import QdrantMcpError
+from mcp_server_qdrant.core.notation import key_of
 from mcp_server_qdrant.core.subjects import beyond, same_subject, unrelated
 from mcp_server_qdrant.ingest.encoding import encoded_text
 from mcp_server_qdrant.qdrant.read.query import Queries
@@ -56,24 +57,19 @@ async def near_memories(
         near: list[Near] = []
         for place in nearest:
             one = known.get(place)
-            if one is None or one.chunk or _is(one, new) or len(near) == MOST:
+            if one is None or one.chunk or key_of(one) == key_of(new) or len(near) == MOST:
                 continue
             cosine = cosines[place]
             alike = fuzz.token_set_ratio(one.text.casefold(), new.text.casefold())
             heir = await points.heir(one)
             if heir is not None and (heir.id == new.id or alike < SAME):
                 continue
-            if cosine >= COSINE and alike >= ALIKE:
-                near.append(Near(one, cosine, heir))
-            elif one.chunks == new.chunks == 1 and one.file is None:
+            repeats = cosine >= COSINE and alike >= ALIKE
+            if not repeats and one.chunks == new.chunks == 1 and one.file is None:
                 terms = tokens(encoded_text(one)), tokens(encoded_text(new))
-                if same_subject(beyond(cosine, floor), *terms):
-                    near.append(Near(one, cosine, heir))
+                repeats = same_subject(beyond(cosine, floor), *terms)
+            if repeats:
+                near.append(Near(one, cosine, heir))
     except QdrantMcpError:
         return ()
     return tuple(near)
-
-
-def _is(one: Document, new: Document) -> bool:
-    same = one.document is not None and one.document == new.document
-    return same and one.collection == new.collection

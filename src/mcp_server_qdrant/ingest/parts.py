@@ -25,15 +25,12 @@ def breaks(text: str, marks: Sequence[Mark]) -> list[int]:
     for mark in marks:
         if not mark.name or not mark.level:
             continue
-        if above is None or mark.level <= above.level or _says(text[above.start : mark.start]):
+        # A section that says something has more than its heading's line.
+        says = above is None or "\n" in text[above.start : mark.start].strip()
+        if above is None or mark.level <= above.level or says:
             places.append(mark.start)
         above = mark
     return places
-
-
-def _says(section: str) -> bool:
-    """True if a section has more than its heading's line."""
-    return "\n" in section.strip()
 
 
 def sections(marks: Sequence[Mark]) -> list[Section]:
@@ -44,17 +41,14 @@ def sections(marks: Sequence[Mark]) -> list[Section]:
         level = mark.level
         if version := VERSION.match(mark.name):
             # Changelogs may nest a patch release below the one before it; make it a sibling.
-            level = min([level, *(one.level for one in path if _other(one, version[1]))])
+            # 2.3.1 belongs to 2.3.
+            others = ((one.level, VERSION.match(one.name)) for one in path)
+            beside = [at for at, v in others if v and not version[1].startswith(f"{v[1]}.")]
+            level = min([level, *beside])
         path = [*(one for one in path if one.level < level), replace(mark, level=level)]
         name = " > ".join(one.name for one in path if one.name)
         found.append((mark.start, chain(name, MAX_TITLE)[:MAX_TITLE]))
     return found
-
-
-def _other(mark: Mark, number: str) -> bool:
-    """True for a heading of another version; 2.3.1 belongs to 2.3."""
-    version = VERSION.match(mark.name)
-    return version is not None and not number.startswith(f"{version[1]}.")
 
 
 def sections_of(

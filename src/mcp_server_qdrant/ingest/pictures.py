@@ -7,7 +7,7 @@ and long names stay, and so do private keys and tokens, which are masked later.
 import re
 from collections.abc import Iterator
 
-from mcp_server_qdrant.ingest.secrets import Span, apart
+from mcp_server_qdrant.ingest.secrets import Span, merge
 
 FEWEST = 256  # characters of data at least
 SHORTEST = 32  # the same in a data URI; shorter ones are examples
@@ -58,7 +58,7 @@ def pictures(text: str) -> list[Span]:
             start, end = run.start(), _end(run)
             if _is_data(text[start:end]) and not _is_kept(text, start, end):
                 found.append((start, end))
-    return apart(found)
+    return merge(found)
 
 
 def _addressed(text: str) -> Iterator[Span]:
@@ -66,15 +66,12 @@ def _addressed(text: str) -> Iterator[Span]:
     at = 0
     while uri := URI.search(text, at):
         at = start = uri.end()
+        quoted = QUOTED.get(text[uri.start() - 1 : uri.start()], UNQUOTED)
         if uri["more"].lower().endswith(";base64"):
             content = CONTENT.match(text, at)
-            assert content is not None
-            at = _end(content)
-        elif (uri["kind"] or "").lower() in PICTURES:
-            pattern = QUOTED.get(text[uri.start() - 1 : uri.start()], UNQUOTED)
-            content = pattern.match(text, at)
-            assert content is not None
-            at = content.end()
+        else:
+            content = quoted.match(text, at) if (uri["kind"] or "").lower() in PICTURES else None
+        at = _end(content) if content else at
         if at - start >= SHORTEST:
             yield uri.start(), at
 

@@ -1,7 +1,7 @@
-"""Changes to a text that is stored, without the text: its title, tags and metadata, and its place.
+"""Changes stored texts: title, tags, metadata, collection, or a passage; restores versions.
 
-Its parts are written as they are, so that a text of many sections keeps them, and so are its dates
-and what supersedes it. An edit changes the parts that it touches.
+Parts are written again as they are, so a text keeps its sections, its dates and what supersedes it.
+An edit changes only the parts that it touches.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from mcp_server_qdrant.core.notation import as_point_id, called, stamp
 from mcp_server_qdrant.core.writes import Changes, Kept, Stored, Version
 from mcp_server_qdrant.ingest.attributes import MAX_TEXT
 from mcp_server_qdrant.ingest.delete import Deletion
-from mcp_server_qdrant.ingest.edits import Edited, edited, kept_spans
+from mcp_server_qdrant.ingest.edits import Edited, apply_edit, choose_kept
 from mcp_server_qdrant.ingest.parts import parts_of
 from mcp_server_qdrant.ingest.secrets import spans, without
 from mcp_server_qdrant.ingest.store import Store, check_seen
@@ -29,7 +29,7 @@ from mcp_server_qdrant.qdrant.read.lookup import joined
 
 @dataclass(eq=False)
 class Reviser:
-    """Changes texts where they are, moves them, and brings earlier versions back."""
+    """Changes and moves texts, and restores earlier versions."""
 
     store: Store
     deletion: Deletion
@@ -44,14 +44,13 @@ class Reviser:
         seen: str | None = None,
         edit: Mapping[str, str] | None = None,
     ) -> Stored:
-        """Change what is stored with a text; all of its parts carry it. `to`: move it as well.
+        """Change the attributes of a text; with `edit` also its text, with `to` its collection.
 
-        `edit`: change the text, too.
-        Raises Outdated where it is not of the revision that was `seen`, or is not any more,
-        RequestError where the caller may not delete, the id is taken or the edit is not clear.
+        Raises Outdated if the revision is not `seen` or changes meanwhile, RequestError if the
+        caller may not delete, the id is taken in `to`, or the edit is ambiguous.
         """
         given = changes.title, changes.metadata, changes.tags
-        (title, metadata, tags), secrets = self.store.masked(*given)
+        (title, metadata, tags), secrets = self.store.mask_all(*given)
         tags = None if tags is None else tuple(dict.fromkeys(tags))
         changes = replace(changes, title=title, metadata=metadata, tags=tags)
         if edit is not None and to not in (None, one.collection):
@@ -59,15 +58,13 @@ class Reviser:
                 f"The text is in {called(one.collection)}: an edit does not move it. Nothing was "
                 "changed: move it in a call of its own."
             )
+        restored = changes.expires is not None and expired(one, self.store.now())
         if edit is not None:
-            back = changes.expires is not None and expired(one, self.store.now())
-            done = await self._edit(one, edit, changes, seen)
-            secrets, done = secrets + done.masked, replace(done, restored=back)
+            done = replace(await self._edit(one, edit, changes, seen), restored=restored)
         elif to and to != one.collection:
             done = await self._move(one, changes, to, seen, create=create)
         elif changes != Changes():
-            back = changes.expires is not None and expired(one, self.store.now())
-            done = replace(await self._change(one, changes, seen), restored=back)
+            done = replace(await self._change(one, changes, seen), restored=restored)
         else:
             raise RequestError(
                 f"This text is in {called(one.collection)} already: nothing was changed."
@@ -75,20 +72,28 @@ class Reviser:
                 else "Nothing was changed: give title, tags, metadata, expires or another "
                 "collection_name."
             )
-        return replace(done, masked=secrets)
+        return replace(done, masked=secrets + done.masked)
 
     async def restore(self, version: Version) -> Stored:
-        """Store an earlier version as it was, in the place of what is there now, which is kept.
+        """Replace the present text by an earlier version, and keep the present one as a version.
 
-        Raises Outdated where somebody else is quicker.
+        Raises Outdated if another process writes the text meanwhile.
         """
         place, first = version.collection, version.parts[0]
         async with self.store.lock(place, str(first.document)):
             made = await self.store.ensure(place, create=True)
-            if foreign := await self._foreign(place, str(first.document)):
-                changes = _back(foreign, first)
+            point = as_point_id(str(first.document))
+            found = await self.store.points.by_id(place, [] if point is None else [point])
+            if found and found[0].document is None:  # another tool's
+                new, old = found[0].metadata or {}, first.metadata or {}
+                changed = (key for key in {**new, **old} if new.get(key) != old.get(key))
+                changes = Changes(
+                    title=None if found[0].title == first.title else first.title or "",
+                    tags=None if found[0].tags == first.tags else first.tags,
+                    metadata={key: old.get(key) for key in changed},
+                )
                 text = None if first.textless else first.text
-                return replace(await self.store.alter(foreign, changes, text), restored=True)
+                return replace(await self.store.alter(found[0], changes, text), restored=True)
             if first.textless:
                 raise RequestError(
                     f"{called(str(first.document))} is not there any more, and no text of it is "
@@ -102,7 +107,7 @@ class Reviser:
                 "version": None,
                 "head": None,
             }
-            if before is not None:  # what was superseded since stays so
+            if before is not None:  # a text that was superseded since stays so
                 kept |= {key: getattr(before, key) for key in (SUPERSEDED_KEY, SUPERSEDED_IN)}
             if expired(first, self.store.now()):
                 kept["expires"] = None
@@ -123,7 +128,7 @@ class Reviser:
     async def _edit(
         self, one: Document, edit: Mapping[str, str], changes: Changes, seen: str | None
     ) -> Stored:
-        """Change the text itself: parts that the edit does not touch keep their vectors."""
+        """Change the text itself; parts that the edit does not touch keep their vectors."""
         document = one.document or str(one.id)
         async with self.store.lock(one.collection, document):
             parts = await self._parts(one, seen)
@@ -136,7 +141,7 @@ class Reviser:
             if first.textless:
                 raise RequestError(f"{called(str(first.id))} has no text that could be edited.")
             whole = joined(parts, first) if len(parts) > 1 else first
-            done, secrets = await asyncio.to_thread(self._edited, whole.text, edit)
+            done, secrets = await asyncio.to_thread(self._apply_edit, whole.text, edit)
             if first.document is None:
                 stored = await self.store.alter(first, changes, done.text)
             else:
@@ -150,9 +155,9 @@ class Reviser:
                 stored = await self.store.put(self.store.numbered(new, first), first, compared=True)
             return replace(stored, masked=secrets, lines=done.lines)
 
-    def _edited(self, text: str, edit: Mapping[str, str]) -> tuple[Edited, int]:
-        """The text after the edit, with the secrets masked that it brings; how many there were."""
-        done = edited(text, edit)
+    def _apply_edit(self, text: str, edit: Mapping[str, str]) -> tuple[Edited, int]:
+        """The text after the edit, with new secrets masked, and the number of these."""
+        done = apply_edit(text, edit)
         if len(done.text) > MAX_TEXT:
             raise RequestError(
                 f"The text would be longer than {MAX_TEXT:,} characters: nothing was changed. "
@@ -169,7 +174,7 @@ class Reviser:
     async def _split_again(
         self, parts: Sequence[Document], made: Document, done: Edited, length: int
     ) -> list[Document]:
-        """The parts of an edited text: those apart from the edit as they were, the others new."""
+        """The parts of an edited text; those that the edit does not touch are unchanged."""
         _, encoder = await self.store.ready(made.collection)
         base = parts[0].start or 0
         old = [((part.start or 0) - base, (part.end or 0) - base) for part in parts]
@@ -177,7 +182,7 @@ class Reviser:
         before, after, (start, end) = 0, 0, (0, len(done.text))
         whole = all(begin <= close for (_, close), (begin, _) in pairwise(old))
         if len(parts) > 1 and whole and old[-1][1] == length:  # without a gap
-            before, after, (start, end) = kept_spans(old, done, grown)
+            before, after, (start, end) = choose_kept(old, done, grown)
         stretch = done.text[start:end]
         cut = await self.store.spans(encoder, made._replace(text=stretch)) if stretch else []
         rest = [(begin + grown, close + grown) for begin, close in old[len(old) - after :]]
@@ -191,23 +196,22 @@ class Reviser:
     async def _move(
         self, one: Document, changes: Changes, to: str, seen: str | None, *, create: bool
     ) -> Stored:
-        """Copy a text, then delete it where it was.
+        """Copy a text to another collection, then delete the original.
 
-        Cut short, it is in both collections: move it again. It is deleted only as it was copied: if
-        somebody else is quicker, their version stays where it is and the copy goes.
+        After an interruption it is in both; moving it again completes the move. If the original
+        changes meanwhile, it stays and the copy is deleted.
         """
         check_may_delete()
         document = one.document or str(one.id)
         async with self.store.lock(to, document):
             parts = await self._parts(one, seen)
             if parts[0].document is None:
-                target, points = (
-                    await self.store.writable(one.collection, dry=True),
-                    self.store.points,
-                )
-                points.check_replaceable(target, await points.record(parts[0]), moved=True)
+                target = await self.store.writable(one.collection, dry=True)
+                record = await self.store.points.record(parts[0])
+                self.store.points.check_replaceable(target, record, moved=True)
             made = await self.store.ensure(to, create=create)
-            moved = [_at(to, changes.made(part))._replace(document=document) for part in parts]
+            moved = [_relocate(changes.made(part), to) for part in parts]
+            moved = [part._replace(document=document) for part in moved]
             new = self.store.numbered(moved, None)
             there = await self.store.points.first(to, document)
             if there is not None and there.revision != new[0].revision:
@@ -218,12 +222,12 @@ class Reviser:
             changed = changes != Changes()
             kept = await self.store.history.keep(parts[0]) if changed else Kept()
             done = await self.store.put(new, there)
-        await self._leave(parts[0], done)
-        await self._follow(parts[0], done)
+        await self._delete_original(parts[0], done)
+        await self._update_references(parts[0], done)
         return replace(done, created_collection=made, moved=parts[0], before=kept)
 
-    async def _leave(self, old: Document, copy: Stored) -> None:
-        """Delete a text that was copied; the copy where it was changed meanwhile."""
+    async def _delete_original(self, old: Document, copy: Stored) -> None:
+        """Delete a text that was copied, or the copy if the text has changed meanwhile."""
         try:
             await self.deletion.delete(old)
         except Outdated:
@@ -238,8 +242,8 @@ class Reviser:
                 f"{called(old.collection)}: {error} Move it again."
             ) from error
 
-    async def _follow(self, old: Document, done: Stored) -> None:
-        """Write the new place of a moved text into its versions and the texts it supersedes."""
+    async def _update_references(self, old: Document, done: Stored) -> None:
+        """Write the new collection of a text into its versions and the texts it supersedes."""
         await self.store.history.follow(old, done.collection)
         where = {
             "must": [
@@ -247,7 +251,7 @@ class Reviser:
                 {"is_empty": {"key": SUPERSEDED_IN}},
             ]
         }
-        with suppress(QdrantMcpError):  # it is moved
+        with suppress(QdrantMcpError):  # the move itself is done
             for one in await self.deletion.lookup.matching(old.collection, where):
                 if one.chunk == 0:
                     await self.store.points.retire(one, done.document, done.collection)
@@ -258,41 +262,22 @@ class Reviser:
         check_seen(first or one, seen)
         return await self.deletion.lookup.parts(first or one)
 
-    async def _foreign(self, place: str, own: str) -> Document | None:
-        """The point of another tool that has this id."""
-        point = as_point_id(own)
-        found = await self.store.points.by_id(place, [] if point is None else [point])
-        return next((one for one in found if one.document is None), None)
-
     async def _first(self, one: Document) -> Document | None:
         found = await self.store.points.by_id(one.collection, [one.head or one.id])
         return found[0] if found else None
 
 
-def _back(now: Document, then: Document) -> Changes:
-    """What makes the present point of another tool what it was."""
-    new, old = now.metadata or {}, then.metadata or {}
-    return Changes(
-        title=None if now.title == then.title else then.title or "",
-        tags=None if now.tags == then.tags else then.tags,
-        metadata={key: old.get(key) for key in {**new, **old} if new.get(key) != old.get(key)},
-    )
-
-
-def _at(place: str, part: Document) -> Document:
-    """The part in another collection; the time of its file does not become its date."""
+def _relocate(part: Document, place: str) -> Document:
+    """The part in another collection, without its file and that file's time."""
     when = part.updated_at if date_of(part) else None
     heir = part.superseded_by and (part.superseded_in or part.collection)
     return part._replace(
-        collection=place,
-        file=None,
-        updated_at=when,
-        superseded_in=heir if heir != place else None,
+        collection=place, file=None, updated_at=when, superseded_in=heir if heir != place else None
     )
 
 
 def check_may_delete() -> None:
-    """Raise RequestError where the caller may not delete."""
+    """Raise RequestError if the caller may not delete."""
     who = caller()
     if who is not None and ADMIN not in who.scopes:
         raise RequestError(

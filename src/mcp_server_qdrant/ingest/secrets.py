@@ -7,7 +7,7 @@ the exact span of each secret.
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from typing import Any
 
@@ -76,7 +76,7 @@ Span = tuple[int, int]
 
 
 @cache
-def _table() -> Mapping[str, Mapping[str, str]]:
+def _load_table() -> Mapping[str, Mapping[str, str]]:
     text = resources.files(__package__).joinpath("secrets.toml").read_text("utf-8")
     return tomllib.loads(text)
 
@@ -84,24 +84,22 @@ def _table() -> Mapping[str, Mapping[str, str]]:
 @cache
 def _forms() -> list[tuple[str, str]]:
     """(keyword, pattern to try on texts that contain it)."""
-    begun = _table()["prefixes"].items()
+    begun = _load_table()["prefixes"].items()
     keys = [(key, BEGUN.format(re.escape(key), rest)) for key, rest in begun]
-    return [*keys, *_table()["forms"].items()]
+    return [*keys, *_load_table()["forms"].items()]
 
 
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.MULTILINE)
+_compile = cache(partial(re.compile, flags=re.MULTILINE))
 
 
 @cache
 def _tests() -> Mapping[str, re.Pattern[str]]:
     """The patterns that classify names and values, by kind."""
     flags = re.VERBOSE | re.MULTILINE | re.IGNORECASE
-    names = _table()["names"]
+    names = _load_table()["names"]
     name = f"(?:{'|'.join(names.values())})"
     tests = {
-        **_table()["tests"],
+        **_load_table()["tests"],
         "begun": name,
         "assigned": name + BETWEEN,
         "option": rf"{OPTION}{name}[\ =]\s{{0,3}}{QUOTE}?{BARE}",
@@ -116,20 +114,21 @@ def spans(text: str, known: Sequence[str] = ()) -> list[Span]:
 
     Every occurrence of a `known` secret is included.
     """
-    found = [match.span() for match in _compiled(BLOCK).finditer(text)]
+    found = [match.span() for match in _compile(BLOCK).finditer(text)]
     for one in known:
         found += [one.span() for one in re.finditer(rf"(?<!\w){re.escape(one)}(?!\w)", text)]
     # In pieces, because a regex search holds the GIL.
     for stretch in STRETCHES.finditer(text):
         piece, (start, end) = stretch[0], stretch.span()
-        for keyword, pattern in _forms():
-            if keyword in piece:
-                found += _known(_compiled(pattern), text, start, end)
-        found += _called(text, start, end)
-    return apart(found)
+        for pattern in (pattern for keyword, pattern in _forms() if keyword in piece):
+            for match in _compile(pattern).finditer(text, start, end):
+                if not _is_placeholder(match[match.lastindex or 0]):
+                    found.append(match.span(match.lastindex or 0))
+        found += _find_named(text, start, end)
+    return merge(found)
 
 
-def apart(spans: Iterable[Span]) -> list[Span]:
+def merge(spans: Iterable[Span]) -> list[Span]:
     """The spans in order, with overlapping ones merged."""
     found: list[Span] = []
     for start, end in sorted(spans):
@@ -140,16 +139,7 @@ def apart(spans: Iterable[Span]) -> list[Span]:
     return found
 
 
-def _known(pattern: re.Pattern[str], text: str, start: int, end: int) -> Iterator[Span]:
-    """The secrets of one form in a piece of a text, without placeholders."""
-    for match in pattern.finditer(text, start, end):
-        span = match.span(match.lastindex or 0)
-        value = text[slice(*span)]
-        if not _placeholder(value):
-            yield span
-
-
-def _called(text: str, start: int, end: int) -> Iterator[Span]:
+def _find_named(text: str, start: int, end: int) -> Iterator[Span]:
     """The values in a piece of a text that are named like a secret."""
     lower, last, done = text[start:end].replace("İ", "I").lower(), start, start
     for word in WORDS.finditer(lower):
@@ -157,25 +147,25 @@ def _called(text: str, start: int, end: int) -> Iterator[Span]:
         if at >= last:
             first = text.rfind("\n", start, at) + 1 or start
             last = text.find("\n", at, end) + 1 or end
-            yield from _named(text, first, last)
+            yield from _find_in_line(text, first, last)
         for name in _tests()["begun"].finditer(text, max(at - NAME, first, done), at + NAME):
             if match := _tests()["assigned"].match(text, name.start(), last + BELOW):
-                yield from _assigned(match)
+                yield from _check_assigned(match)
                 done = match.end()
 
 
-def _assigned(match: re.Match[str]) -> Iterator[Span]:
+def _check_assigned(match: re.Match[str]) -> Iterator[Span]:
     """The value assigned to a name such as password, if it looks like a secret."""
     start, value = match.start(match.lastindex or 0), match[match.lastindex or 0].rstrip(".,:;")
     if likely(value):
         yield start, start + len(value)
 
 
-def _named(text: str, first: int, last: int) -> Iterator[Span]:
+def _find_in_line(text: str, first: int, last: int) -> Iterator[Span]:
     """The secrets in options and variables of a line, or in the table below it."""
     for match in _tests()["option"].finditer(text, first, last):
-        yield from _assigned(match)
-    for match in _compiled(VARIABLE).finditer(text, first, last):
+        yield from _check_assigned(match)
+    for match in _compile(VARIABLE).finditer(text, first, last):
         name, value = match[1], match[match.lastindex or 0]
         known = _tests()["name"].match(name.rstrip("=")) is not None
         other = len(value) >= 12 and likely(value) and not HEX.match(value)
@@ -186,11 +176,11 @@ def _named(text: str, first: int, last: int) -> Iterator[Span]:
         if len(head) > 1:
             named = all(map(HEAD.match, head))
             columns = [n for n, cell in enumerate(head) if named and _tests()["name"].match(cell)]
-            yield from _cells(text, last, pattern, len(head), columns) if columns else ()
+            yield from _find_in_cells(text, last, pattern, len(head), columns) if columns else ()
             break
 
 
-def _cells(
+def _find_in_cells(
     text: str, at: int, pattern: re.Pattern[str], count: int, columns: Sequence[int]
 ) -> Iterator[Span]:
     """The secrets in these columns of the rows below a table's header."""
@@ -213,7 +203,7 @@ def likely(value: str, *, whatever: bool = False) -> bool:
     `whatever`: words count too.
     """
     short = value[:300].strip().rstrip(".,:;?")
-    if len(short) < (4 if whatever else 6) or " " in short or _placeholder(short):
+    if len(short) < (4 if whatever else 6) or " " in short or _is_placeholder(short):
         return False
     if _tests()["code"].fullmatch(short):
         return False
@@ -221,7 +211,7 @@ def likely(value: str, *, whatever: bool = False) -> bool:
     return whatever or (bool(odd) and any(map(str.isalpha, short)))
 
 
-def _placeholder(value: str) -> bool:
+def _is_placeholder(value: str) -> bool:
     """True for a placeholder in the place of a secret, as in examples."""
     begins, part, whole = (_tests()[kind] for kind in ("begins", "part", "whole"))
     return bool(begins.match(value) or part.search(value) or whole.fullmatch(value))

@@ -1,4 +1,4 @@
-"""The write path of one text: resolve -> split -> encode -> upsert -> drop what it replaces."""
+"""The write path of one text: resolve, split, encode, upsert, delete what it replaces."""
 
 import asyncio
 import hashlib
@@ -27,14 +27,7 @@ from mcp_server_qdrant.core.errors import (
     UnusableFile,
 )
 from mcp_server_qdrant.core.expiry import expired, expiry
-from mcp_server_qdrant.core.notation import (
-    as_point_id,
-    called,
-    is_part_id,
-    iso,
-    misspelled,
-    stamp,
-)
+from mcp_server_qdrant.core.notation import as_point_id, called, is_part_id, iso, misspelled, stamp
 from mcp_server_qdrant.core.writes import Changes, Kept, Stored
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.chunk import split
@@ -54,7 +47,7 @@ from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.qdrant.write.points import Blueprint, Points
 
 LOAD_SECONDS = 30.0
-RACES = 5  # how often a text is stored again that another process has written meanwhile
+RACES = 5  # retries if another process writes the same text
 FALLBACK_TOKENS = 128
 UNREAD = "the model does not know its characters"
 OVERLAP = 0.15
@@ -67,9 +60,9 @@ LAST_LETTER = re.compile(r"(?<=[-_. ])[a-z]$", re.IGNORECASE)
 class Store:
     """Stores texts. Storing one twice is one document; storing under a known `id` updates it.
 
-    `default` is the collection that may be made without being asked twice. `pending` is called
-    where points wait for their vectors, `written` with each collection and the texts written to it.
-    `mask`: keys, tokens and passwords in all that is stored are masked.
+    `default` is the collection that is created whatever its name resembles. `pending` is called
+    when points wait for their vectors, `written` with each collection and the texts written to it.
+    `mask`: secrets in all that is stored are masked.
     """
 
     catalog: Catalog
@@ -98,21 +91,20 @@ class Store:
         supersedes: Sequence[Document] = (),
         seen: str | None = None,
     ) -> Stored:
-        """Write one text into one collection, which is made where it is new on purpose.
+        """Write one text into one collection, which is created if it is new.
 
-        Raises RequestError where the name looks like a mistyped one or the collection cannot hold
-        what this server writes, Outdated where the text is not of the revision that was `seen`.
-        Without a model the text is stored for keyword search, marked. The texts that it
-        `supersedes` are kept.
+        Raises RequestError if the name looks misspelled (unless `create`) or the collection cannot
+        hold our points, Outdated if the text's revision is not `seen`. Without a model the text is
+        stored for keyword search and marked as pending. The texts that it `supersedes` are kept.
         """
         attributes.check(new)
         collection = await self.catalog.real(collection)
         given = new.text, new.title, new.metadata, new.tags, new.source
-        values, secrets = await asyncio.to_thread(self.masked, *given)
+        values, secrets = await asyncio.to_thread(self.mask_all, *given)
         text, title, metadata, tags, source = values
         tags = None if tags is None else tuple(dict.fromkeys(tags))
         new = replace(new, text=text, title=title, metadata=metadata, tags=tags, source=source)
-        document, foreign = await self._document(new, collection)
+        document, foreign = await self._find_document(new, collection)
         async with self.lock(collection, document):
             for more in range(RACES, -1, -1):
                 try:
@@ -123,8 +115,7 @@ class Store:
                         done = await self._store(new, collection, document, seen)
                     break
                 except (UnknownCollection, Outdated) as error:
-                    # Another process deleted the collection since we looked, or was quicker: its
-                    # text is replaced, and kept.
+                    # A race with another process; its text is replaced, and kept.
                     if not more or (isinstance(error, Outdated) and seen is not None):
                         raise
                     self.catalog.forget(collection)
@@ -139,7 +130,7 @@ class Store:
         return replace(done, created_collection=made, masked=secrets)
 
     async def _language(self, text: str, collection: str) -> str:
-        """Once of each language, that the collection's model does not know it."""
+        """A hint that the collection's model does not know the language; once per language."""
         dense = (await self.catalog.target(collection)).dense
         language = await asyncio.to_thread(certain, text) if dense else None
         if dense is None or language is None or (dense.model, language) in self._told:
@@ -147,28 +138,29 @@ class Store:
         self._told.add((dense.model, language))
         return await self.encoders.hint(dense.model, language, collection)
 
-    def masked(self, *values: Any) -> tuple[list[Any], int]:
-        """The values without secrets, and how many there were; as they are, unless `mask`."""
+    def mask_all(self, *values: Any) -> tuple[list[Any], int]:
+        """The values with secrets masked if `mask` is set, and the number of secrets."""
         return masked(values) if self.mask else (list(values), 0)
 
     def _check_name(self, what: str, name: str) -> None:
-        """Raise RequestError where a new name, by which a text is to be found, holds a secret."""
-        if self.masked(name)[1]:
+        """Raise RequestError if a new id or name of a collection holds a secret."""
+        if self.mask_all(name)[1]:
             raise RequestError(f"The {what} holds a secret: nothing was stored. Choose another.")
 
     async def retire(self, new: Document, olds: Sequence[Document]) -> None:
-        """Mark the texts that a stored one supersedes. Raises RequestError, BackendError."""
+        """Mark `olds` as superseded by `new`. Raises RequestError, BackendError."""
         await retire(self.points, self.lock, new, olds)
 
     async def lift(self, new: Document) -> list[Document]:
-        """Take the marks off what a text supersedes: these texts, which hold again."""
+        """Unmark the texts that `new` supersedes, and return them."""
         return await lift(self.points, self.lock, new, await self.catalog.names())
 
-    async def _document(self, new: NewDocument, collection: str) -> tuple[str, Document | None]:
-        """The document that is written, by the caller's id or the content's; another tool's point.
+    async def _find_document(
+        self, new: NewDocument, collection: str
+    ) -> tuple[str, Document | None]:
+        """(id of the document to write, the point of another tool that has this id or None).
 
-        A search shows points: the id of one stands for the document that it is a part of. A point
-        of another tool stays one.
+        The id of a point, as searches show it, means the document that it is a part of.
         """
         if new.id is None:
             return hashlib.sha256(new.text.encode()).hexdigest()[:32], None
@@ -184,42 +176,38 @@ class Store:
         return new.id, None
 
     def lock(self, collection: str, document: str) -> asyncio.Lock:
-        """One writer per document: parts of two versions must not end up side by side."""
+        """The lock of a document: parts of two versions must not be mixed."""
         return self._locks.setdefault((collection, document), asyncio.Lock())
 
     async def _store(
-        self,
-        new: NewDocument,
-        collection: str,
-        document: str,
-        seen: str | None,
+        self, new: NewDocument, collection: str, document: str, seen: str | None
     ) -> Stored:
         before = await self.points.first(collection, document)
         if before is None:
             self._check_name("id", document)
         while before and new.id is None and not await self._holds(before, new.text):
-            # Corrected since, under the id that this text gave it: both are kept.
+            # The text under this content id was edited since: store both.
             document = hashlib.sha256(document.encode()).hexdigest()[:32]
             before = await self.points.first(collection, document)
         check_seen(before, seen)
-        new, kept = attributes.kept(new, before)
+        new, kept = attributes.keep_omitted(new, before)
         ready = await self.ready(collection)
-        new = replace(new, expires=await self._expiry(new, before, collection))
+        new = replace(new, expires=await self._choose_expiry(new, before, collection))
         spans = await self.spans(ready[1], new)
         parts = self.parts(new, collection, document, before, spans)
         heir = await self.points.heir(before) if before else None
-        if heir:  # it does not hold again by itself
+        if heir:  # storing it again does not unmark it
             mark = {key: getattr(before, key) for key in (SUPERSEDED_KEY, SUPERSEDED_IN)}
             parts = [part._replace(**mark) for part in parts]
         done = await self.put(parts, before, ready=ready, compared=True)
         return replace(done, kept=kept, replaced=before.chunks if before else 0, heir=heir)
 
-    async def _expiry(
+    async def _choose_expiry(
         self, new: NewDocument, before: Document | None, collection: str
     ) -> str | None:
-        """When the text expires: as it says, as before, or as the collection's texts do.
+        """When the text expires: as given, else as before, else the collection's default.
 
-        One that has expired, and is stored again, is a new one.
+        A text that has expired counts as new.
         """
         now = self.now()
         if new.expires is not None:
@@ -227,12 +215,12 @@ class Store:
         if before is not None and not expired(before, now):
             return before.expires
         usual = await self.catalog.default_expiry(collection)
-        with suppress(RequestError):  # a date that is past by now
+        with suppress(RequestError):  # a date in the past
             return expiry(usual or "", now)
         return None
 
     async def _correct(self, foreign: Document, new: NewDocument, seen: str | None) -> Stored:
-        """Give a point of another tool another text."""
+        """Change the text of another tool's point."""
         now = await self.points.by_id(foreign.collection, [foreign.id])
         if not now or now[0].document is not None:
             raise Outdated
@@ -240,12 +228,12 @@ class Store:
         changes = Changes(new.title, new.tags, new.metadata, expires=new.expires)
         done = await self.alter(now[0], changes, new.text)
         heir = await self.points.heir(now[0])
-        return replace(done, kept=attributes.kept(new, now[0])[1], heir=heir)
+        return replace(done, kept=attributes.keep_omitted(new, now[0])[1], heir=heir)
 
     async def alter(self, one: Document, changes: Changes, text: str | None = None) -> Stored:
-        """Change a point of another tool in place: keys of its payload, its text with its vectors.
+        """Change another tool's point in place: payload keys, or its text and its vectors.
 
-        Raises RequestError where that cannot be done, Outdated where it is not as it was seen.
+        Raises RequestError if that is impossible, Outdated if the point has changed.
         """
         if changes.expires:
             raise RequestError(
@@ -265,7 +253,7 @@ class Store:
                     f"it without id, with supersedes={called(one.id)}."
                 )
             writer = self.writer(target, encoder.encode_documents if target.dense else None)
-            (encoded,) = await writer.encoded([new])
+            (encoded,) = await writer.encode_parts([new])
         kept = await self.history.keep(one) if new != one else Kept()
         if encoded is not None:
             await self.points.rewrite(target, encoded, one)
@@ -274,9 +262,15 @@ class Store:
         return Stored(one.collection, str(one.id), (one.id,), updated=True, before=kept)
 
     async def spans(self, encoder: Encoder, new: NewDocument | Document) -> list[Span]:
-        """The parts of a text, with room for its title in each."""
-        limit = (encoder.token_limit() or FALLBACK_TOKENS) - _reserve(new.title)
-        return await cut(encoder, new.text, limit, int(limit * OVERLAP))
+        """Split a text into parts that leave room for its title; tokens may be estimated."""
+        # One token per two bytes is more than any title needs.
+        reserve = len(shortened(new.title).encode()) // 2 + 2 if new.title else 0
+        limit = (encoder.token_limit() or FALLBACK_TOKENS) - reserve
+        spans = await encoder.split(new.text, limit, int(limit * OVERLAP))
+        if spans is None:
+            given = new.text, limit, None, int(limit * OVERLAP)
+            spans = await asyncio.to_thread(split, *given)
+        return spans
 
     def writer(
         self,
@@ -285,7 +279,7 @@ class Store:
         retries: Sequence[float] = (),
         outcomes: Outcomes[Any] | None = None,
     ) -> Writer:
-        """What writes into that collection, with the vectors of that model."""
+        """A writer into this collection, with this model."""
         return Writer(
             target, encode, self.bm25, self.points, self.written, retries, outcomes or Outcomes()
         )
@@ -298,10 +292,9 @@ class Store:
         ready: tuple[Target, Encoder] | None = None,
         compared: bool = False,
     ) -> Stored:
-        """Encode the parts of a text and write them in the place of what was before.
+        """Encode and write the parts of a text that replaces `before`.
 
-        Raises Outdated where somebody else has written the text since.
-        `compared`: the text that it nearly repeats is looked for.
+        `compared`: find texts that it nearly repeats. Raises Outdated if `before` has changed.
         """
         name = parts[0].collection
         target, encoder = ready or await self.ready(name)
@@ -321,20 +314,16 @@ class Store:
         await writer.replace(job)
         near: tuple[Near, ...] = ()
         if compared and job.head and job.head.dense:
+            targets, tokens = await self._choose_compared(target), self.bm25.tokens
             near = await near_memories(
-                self.queries,
-                self.points,
-                self.bm25.tokens,
-                parts[0],
-                await self._compared(target),
-                job.head.dense,
+                self.queries, self.points, tokens, parts[0], targets, job.head.dense
             )
         without = target.note if target.dense is None else UNREAD if job.unread else None
         if without and 0 < job.unread < len(parts):
             without = f"{without} in {job.unread} parts"
         self.catalog.count_stored(name, len(parts) - (before.chunks if before else 0))
         if writer.pending:
-            self.catalog.forget(name)  # it may have got the index of pending points
+            self.catalog.forget(name)  # it may have a new index of pending points
             self.pending()
         return Stored(
             collection=name,
@@ -349,8 +338,8 @@ class Store:
             expires=parts[0].expires,
         )
 
-    async def _compared(self, target: Target) -> list[Target]:
-        """The collection, and the others of the model that a search without names covers here."""
+    async def _choose_compared(self, target: Target) -> list[Target]:
+        """The collection, and the default ones of the same model."""
         others: Sequence[Target] = ()
         with suppress(QdrantMcpError):
             others = await self.catalog.covered()
@@ -363,7 +352,7 @@ class Store:
         return [target, *(others if len(others) <= MOST_COMPARED else ())]
 
     async def _holds(self, one: Document, text: str) -> bool:
-        """True where the document that begins with this chunk is that text."""
+        """True if the document with this first part has that text."""
         if one.chunks > len(text):
             return False
         chunks = await self.points.parts(one, 0, one.chunks - 1)
@@ -374,7 +363,7 @@ class Store:
         )
 
     async def ready(self, collection: str) -> tuple[Target, Encoder]:
-        """The collection, indexed, and its model; one that is being loaded is waited for."""
+        """The collection with its indexes, and its model once it is loaded."""
         target = await self.writable(collection)
         encoder = self.encoders.of(target.dense.model if target.dense else None)
         if encoder.state == "loading":
@@ -382,10 +371,9 @@ class Store:
         return target, encoder
 
     async def writable(self, collection: str, *more: str, dry: bool = False) -> Target:
-        """The collection with the indexes that it lacks, unless it is to stay as it is (`dry`).
+        """The collection, after its missing indexes and those of `more` fields are created.
 
-        `more`: fields that are not indexed in every collection.
-        Raises EngineFailure, RequestError.
+        `dry`: create none. Raises EngineFailure, RequestError.
         """
         target = await self.catalog.target(collection)
         if target.failed:
@@ -398,9 +386,9 @@ class Store:
         return target
 
     async def ensure(self, collection: str, *, create: bool = False) -> bool:
-        """Make the collection where there is none; True where it was made.
+        """Create the collection if it is missing; returns whether it was created.
 
-        Raises RequestError where the name looks like a mistyped one, unless `create` insists.
+        Raises RequestError if the name looks misspelled, unless `create` is set.
         """
         if await self.catalog.exists(collection):
             return False
@@ -409,11 +397,11 @@ class Store:
                 f"This server may not use a collection named {collection!r}: choose one that "
                 "qdrant-collections lists."
             )
-        near = [
-            one
-            for one in await self.catalog.near(collection)
-            if misspelled(one, collection) and not siblings(one, collection)
-        ]
+        near = [one for one in await self.catalog.near(collection) if misspelled(one, collection)]
+        # Names that differ by a number, or by a last part of one letter, differ on purpose.
+        bare = [pattern.sub("", collection) for pattern in (NUMBER, LAST_LETTER)]
+        near = [one for one in near if bare[0] != NUMBER.sub("", one)]
+        near = [one for one in near if bare[1] != LAST_LETTER.sub("", one)]
         if near and not create and collection != self.default:
             raise RequestError(
                 f"There is no collection {collection!r}: make it with create=true "
@@ -432,12 +420,12 @@ class Store:
         before: Document | None,
         spans: Sequence[Span],
     ) -> list[Document]:
-        """The parts of a text that takes the place of `before`."""
+        """The parts of a text that replaces `before`."""
         now = self.now()
         given = Document(id="", collection=collection, text="", metadata=new.metadata)
         own = new.created_at or own_date(given)
         said = iso(own) if own else None
-        # A text that is stored for the first time is as old as its caller says.
+        # A new text is as old as its caller says.
         written = said if said and before is None else stamp(now)
         created = said or (before and before.created_at)
         whole = Document(
@@ -458,9 +446,9 @@ class Store:
         return self.numbered(parts_of(whole, new.text, spans), before)
 
     def numbered(self, parts: Sequence[Document], before: Document | None) -> list[Document]:
-        """The parts of a text with their ids, marked as being written where there are several.
+        """The parts with their ids, marked as being written if there are several.
 
-        The mark comes off once they are all there, and what was `before` is gone.
+        The mark is removed once all are written and the parts of `before` are deleted.
         """
         several = len(parts) > 1 or (before and (before.chunks > 1 or before.writing))
         writing = int(self.now().timestamp()) if several else None
@@ -471,25 +459,7 @@ class Store:
             raise RequestError(f"The text {error}.") from error
 
 
-async def cut(encoder: Encoder, text: str, limit: int, overlap: int) -> list[Span]:
-    """The chunks of a text, counted where the model is; by guessed tokens where it is nowhere."""
-    spans = await encoder.split(text, limit, overlap)
-    if spans is None:
-        spans = await asyncio.to_thread(split, text, limit, None, overlap)
-    return spans
-
-
 def check_seen(now: Document | None, seen: str | None) -> None:
-    """Raise Outdated where a text is not what its caller has seen."""
+    """Raise Outdated if the text's revision is not the one that its caller has seen."""
     if seen is not None and (now is None or str(now.revision) != seen):
         raise Outdated
-
-
-def siblings(one: str, other: str) -> bool:
-    """True where names differ on purpose: by a number, or by a last part of one letter."""
-    return any(pattern.sub("", one) == pattern.sub("", other) for pattern in (NUMBER, LAST_LETTER))
-
-
-def _reserve(title: str | None) -> int:
-    """Tokens kept free for the title: one per two bytes is more than any text needs."""
-    return len(shortened(title).encode()) // 2 + 2 if title else 0

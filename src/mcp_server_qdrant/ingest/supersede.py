@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from mcp_server_qdrant.core.datatypes import SUPERSEDED_IN, SUPERSEDED_KEY, Document
 from mcp_server_qdrant.core.errors import BackendError, RequestError
-from mcp_server_qdrant.core.notation import called, document_id
+from mcp_server_qdrant.core.notation import called, document_id, key_of
 from mcp_server_qdrant.qdrant.filters import parse
 from mcp_server_qdrant.qdrant.write.points import Points
 
@@ -24,13 +24,13 @@ async def retire(points: Points, lock: Lock, new: Document, olds: Sequence[Docum
         raise RequestError(
             f"Another tool stored {called(new.id)}: store its text anew, with supersedes."
         )
-    if any(_place(old) == _place(new) for old in olds):
+    if any(key_of(old) == key_of(new) for old in olds):
         raise RequestError("supersedes is the id of the text itself: nothing was marked.")
     try:
-        if {*map(_place, olds)} & {_place(one) for one in await _heirs(points, new)}:
-            await _write(points, lock, new, None)
+        if {*map(key_of, olds)} & {*map(key_of, await _list_heirs(points, new))}:
+            await _mark(points, lock, new, None)
         for old in olds:
-            await _write(points, lock, old, new)
+            await _mark(points, lock, old, new)
     except BackendError as error:
         raise BackendError(
             f"The text is stored (id {called(document_id(new))}), but not everything that it "
@@ -47,12 +47,12 @@ async def lift(
         where = {"must": [{"key": SUPERSEDED_KEY, "match": {"value": new.document}}]}
         for one in await points.matching(name, parse(where), whole=True):
             if one.chunk == 0 and (one.superseded_in or name) == new.collection:
-                await _write(points, lock, one, None)
+                await _mark(points, lock, one, None)
                 lifted.append(one)
     return sorted(lifted, key=lambda one: (one.collection != new.collection, document_id(one)))
 
 
-async def _write(points: Points, lock: Lock, old: Document, new: Document | None) -> None:
+async def _mark(points: Points, lock: Lock, old: Document, new: Document | None) -> None:
     async with lock(old.collection, old.document or str(old.id)):
         if new is None:
             ids = points.part_ids(old)
@@ -61,14 +61,10 @@ async def _write(points: Points, lock: Lock, old: Document, new: Document | None
             await points.retire(old, new.document or "", new.collection)
 
 
-async def _heirs(points: Points, one: Document) -> list[Document]:
+async def _list_heirs(points: Points, one: Document) -> list[Document]:
     """The chain of texts that superseded this one, nearest first."""
     found: list[Document] = []
     while len(found) < LONGEST and (heir := await points.heir(one)):
         found.append(heir)
         one = heir
     return found
-
-
-def _place(one: Document) -> tuple[str, str]:
-    return one.collection, one.document or str(one.id)

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_server_qdrant.core.datatypes import Result
 from mcp_server_qdrant.core.notation import document_id
-from mcp_server_qdrant.projection.shapes import SEEN, Panel, Place, Position, View
+from mcp_server_qdrant.projection.shapes import SEEN, Panel, Place, View
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,17 +56,18 @@ def encode(view: View, *, points: bool = True) -> Json:
     short = sum(panel.count for panel in panels) <= SNIPPETS
     return {
         "panels": [
-            _panel(panel) | (_points(panel, snippets=short) if points else {}) for panel in panels
+            _encode_panel(panel) | (_encode_points(panel, snippets=short) if points else {})
+            for panel in panels
         ],
         "query": view.page.query if view.page else None,
-        "queries": [_at(one) for one in view.queries],
-        "hits": [_hit(*one) for one in view.hits],
+        "queries": [_encode_place(one) for one in view.queries],
+        "hits": [_encode_hit(*one) for one in view.hits],
         "notes": [*view.map.notes, *view.notes],
         "coming": view.map.coming,
     }
 
 
-def _panel(panel: Panel) -> Json:
+def _encode_panel(panel: Panel) -> Json:
     return {
         "model": panel.model,
         "explained": [round(share, 4) for share in panel.explained],
@@ -77,27 +78,23 @@ def _panel(panel: Panel) -> Json:
     }
 
 
-def _points(panel: Panel, *, snippets: bool) -> Json:
+def _encode_points(panel: Panel, *, snippets: bool) -> Json:
     drawn = [group.points for group in panel.groups]
     made: Json = _scaled("xyz", panel.reduced[:, :SEEN]) | {
         "ids": [str(point) for one in drawn for point in one.ids],
         "documents": [name for one in drawn for name in one.documents],
         "titles": [title[:TITLE] for one in drawn for title in one.titles],
         "facets": [asdict(one) | {"codes": _base64(one.codes.tobytes())} for one in panel.facets],
-        "neighbours": _neighbours(panel),
+        "neighbours": None,
     }
     if snippets:
         made["snippets"] = [text[:SNIPPET] for one in drawn for text in one.snippets]
+    if laid := panel.neighbours:
+        made["neighbours"] = _scaled("xy", laid.places) | {
+            "region_of": _base64(laid.region_of.tobytes()),
+            "regions": [asdict(one) for one in laid.regions],
+        }
     return made
-
-
-def _neighbours(panel: Panel) -> Json | None:
-    if panel.neighbours is None:
-        return None
-    return _scaled("xy", panel.neighbours.places) | {
-        "region_of": _base64(panel.neighbours.region_of.tobytes()),
-        "regions": [asdict(one) for one in panel.regions],
-    }
 
 
 def _scaled(name: str, positions: "NDArray[Any]") -> Json:
@@ -109,7 +106,7 @@ def _base64(raw: bytes) -> str:
     return base64.b64encode(raw).decode("ascii")
 
 
-def _hit(rank: int, one: Result, place: Place | None) -> Json:
+def _encode_hit(rank: int, one: Result, place: Place | None) -> Json:
     return {
         "rank": rank,
         "collection": one.document.collection,
@@ -118,13 +115,11 @@ def _hit(rank: int, one: Result, place: Place | None) -> Json:
         "relevance": round(one.relevance or 0.0, 3),
         "title": one.title[:TITLE],
         "snippet": one.snippet,
-    } | (_at(place) if place else {"panel": None, "at": None, "neighbours": None})
+    } | (_encode_place(place) if place else {"panel": None, "at": None, "neighbours": None})
 
 
-def _at(place: Place) -> Json:
-    beside = place.neighbours and _rounded(place.neighbours)
-    return {"panel": place.panel, "at": _rounded(place.position), "neighbours": beside}
-
-
-def _rounded(position: Position) -> list[float]:
-    return [round(value, 5) for value in position]
+def _encode_place(place: Place) -> Json:
+    at, beside = (
+        one and [round(value, 5) for value in one] for one in (place.position, place.neighbours)
+    )
+    return {"panel": place.panel, "at": at, "neighbours": beside}

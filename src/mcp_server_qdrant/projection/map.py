@@ -2,13 +2,13 @@
 
 import asyncio
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from mcp_server_qdrant.core.datatypes import PointId, Result, SearchPage, Target
+from mcp_server_qdrant.core.datatypes import PointId, SearchPage, Target
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import called
@@ -16,7 +16,13 @@ from mcp_server_qdrant.core.tasks import gathered
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.projection.encode import encode
 from mcp_server_qdrant.projection.image import png
-from mcp_server_qdrant.projection.neighbours import COMING, LEAST, installed, neighbours, put_among
+from mcp_server_qdrant.projection.neighbours import (
+    COMING,
+    LEAST,
+    installed,
+    lay_out_neighbours,
+    place_among,
+)
 from mcp_server_qdrant.projection.panels import lay_out, near, unit
 from mcp_server_qdrant.projection.shapes import SEEN, USUAL_POINTS, Map, Panel, Place, View
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
@@ -54,11 +60,6 @@ class _KeptMap:
     def failed(self) -> bool:
         """True if a task failed or was cancelled."""
         return any(one.done() and (one.cancelled() or one.exception()) for one in self.tasks)
-
-    def stop(self) -> None:
-        """Cancel the tasks."""
-        for task in self.tasks:
-            task.cancel()
 
 
 @dataclass(eq=False)
@@ -112,7 +113,7 @@ class Projector:
         if search is None:
             return View(await drawing)
         found, page = await asyncio.gather(drawing, self.search(search))
-        return await self._placed(found, page, {one.collection: one for one in targets})
+        return await self._place(found, page, {one.collection: one for one in targets})
 
     async def encoded(self, view: View, *, points: bool = True) -> dict[str, Any]:
         """The view as JSON for a browser; see `projection.encode`."""
@@ -126,8 +127,7 @@ class Projector:
         """Cancel this projector's tasks."""
         own = [entry for (owner, *_), entry in self.shelf.maps.items() if owner is self]
         if tasks := [task for entry in own for task in entry.tasks]:
-            for entry in own:
-                entry.stop()
+            _cancel(tasks)
             await asyncio.wait(tasks)
 
     async def _map(self, targets: Sequence[Target], limit: int, patience: float) -> Map:
@@ -147,9 +147,9 @@ class Projector:
         maps.move_to_end(key)
         drawn_ones = [one for one, kept in maps.items() if kept.drawing.done()]
         for old in drawn_ones[: max(len(maps) - KEPT, 0)]:  # callers wait for the others
-            maps.pop(old).stop()
+            _cancel(maps.pop(old).tasks)
         drawn = await asyncio.shield(entry.drawing)
-        if not (installed() and any(map(_large, drawn.panels))):
+        if not (installed() and any(map(_is_large, drawn.panels))):
             return drawn
         entry.laying = entry.laying or asyncio.ensure_future(self._lay(entry, drawn))
         await asyncio.wait({entry.laying}, timeout=patience)
@@ -163,7 +163,9 @@ class Projector:
         try:
             async with self.shelf.laying:
                 panels = [
-                    replace(panel, neighbours=await neighbours(panel)) if _large(panel) else panel
+                    replace(panel, neighbours=await lay_out_neighbours(panel))
+                    if _is_large(panel)
+                    else panel
                     for panel in drawn.panels
                 ]
             entry.laid = replace(drawn, panels=tuple(panels))
@@ -190,16 +192,18 @@ class Projector:
                 raise BackendError(f"No collection could be read for the map: {failed[0]}")
             drawn = [(wanted[name][0], points) for name, points in found.items()]
             made = await asyncio.to_thread(lay_out, drawn, [*notes, *failed])
-        if any(map(_large, made.panels)) and not installed():
+        if any(map(_is_large, made.panels)) and not installed():
             return replace(made, notes=(*made.notes, LACKING))
         return made
 
-    async def _placed(self, found: Map, page: SearchPage, targets: Mapping[str, Target]) -> View:
+    async def _place(self, found: Map, page: SearchPage, targets: Mapping[str, Target]) -> View:
         """The map with the positions of the query and the results, in the results' order."""
-        queries = [self._query(n, panel, page.searched) for n, panel in enumerate(found.panels)]
-        hits = self._hits(found, page, targets)
+        panels = enumerate(found.panels)
+        queries = [self._place_query(n, panel, page.searched) for n, panel in panels]
+        hits = self._place_hits(found, page, targets)
         spots, placed = await asyncio.gather(hits, asyncio.gather(*queries))
-        places = tuple(spots.get(_point(one)) for one in page.results)
+        points = [(one.document.collection, one.document.id) for one in page.results]
+        places = tuple(map(spots.get, points))
         notes = [one for one in placed if isinstance(one, str)]
         if off := places.count(None):
             which = "One result lies" if off == 1 else f"{off} results lie"
@@ -207,7 +211,7 @@ class Projector:
         shown = tuple(one for one in placed if isinstance(one, Place))
         return View(found, page, shown, places, tuple(notes))
 
-    async def _query(self, index: int, panel: Panel, query: str) -> Place | str:
+    async def _place_query(self, index: int, panel: Panel, query: str) -> Place | str:
         """The position of the query in a panel, or a note why it has none."""
         try:
             made = await self.encoders.encode_query(panel.model, query)
@@ -217,13 +221,13 @@ class Projector:
             return f"The query is not on the map: its vector does not fit {panel.model}."
         vector = unit([made])[0]
         middles = {group.collection: group.middle for group in panel.groups}
-        return replace(_further(index, panel, vector), near=near(middles, vector))
+        return replace(_project(index, panel, vector), near=near(middles, vector))
 
-    async def _hits(
+    async def _place_hits(
         self, found: Map, page: SearchPage, targets: Mapping[str, Target]
     ) -> dict[Point, Place]:
         """The positions of the results; vectors of points outside the sample are read."""
-        wanted = set(map(_point, page.results))
+        wanted = {(one.document.collection, one.document.id) for one in page.results}
         spots: dict[Point, Place] = {}
 
         async def read(index: int, panel: Panel, name: str) -> None:
@@ -231,7 +235,7 @@ class Projector:
             with suppress(QdrantMcpError):  # a note counts the results without a position
                 vectors = await self.drawer.vectors(targets[name], left) if left else {}
                 for point, vector in vectors.items():
-                    spots[name, point] = _further(index, panel, unit([vector])[0])
+                    spots[name, point] = _project(index, panel, unit([vector])[0])
 
         missing = []
         for index, panel in enumerate(found.panels):
@@ -246,17 +250,18 @@ class Projector:
         return spots
 
 
-def _point(one: Result) -> Point:
-    return one.document.collection, one.document.id
+def _cancel(tasks: Iterable["asyncio.Task[Any]"]) -> None:
+    for task in tasks:
+        task.cancel()
 
 
-def _further(index: int, panel: Panel, vector: Any) -> Place:
+def _project(index: int, panel: Panel, vector: Any) -> Place:
     """The position of a unit vector that is not in the sample."""
     reduced = panel.basis.project(vector)
-    return Place(index, reduced[:SEEN].tolist(), put_among(panel, reduced))
+    return Place(index, reduced[:SEEN].tolist(), place_among(panel, reduced))
 
 
-def _large(panel: Panel) -> bool:
+def _is_large(panel: Panel) -> bool:
     """True if the panel has enough points for a layout by neighbours."""
     return panel.count >= LEAST
 

@@ -57,14 +57,14 @@ class Phrases:
 
         self._texts = texts
         spoken = [sure(text) for text in texts]
-        telling, foreign = _telling(spoken), _foreign(spoken)
-        counter = CountVectorizer(analyzer=lambda one: {*_phrases(one[0], telling), one[1]})
+        telling, foreign = _stop_word_test(spoken), _name_languages(spoken)
+        counter = CountVectorizer(analyzer=lambda one: {*_list_phrases(one[0], telling), one[1]})
         held = counter.fit_transform(zip(texts, foreign, strict=True))
         everywhere = np.asarray(held.sum(axis=0))[0]
         everyday = stop_words(spoken)
         alone = [everyday.issuperset(one.split()) for one in counter.get_feature_names_out()]
         frequent = (everywhere >= FEWEST) & ~np.array(alone, bool)
-        titles, own = _parted(texts)
+        titles, own = _split_titles(texts)
         self._words = counter.get_feature_names_out()[frequent]
         self._held = held[:, frequent]
         self._own = counter.transform(zip(own, foreign, strict=True))[:, frequent]
@@ -91,11 +91,12 @@ class Phrases:
         for number, scores in enumerate(score[1:]):
             ranked = np.argsort(-scores, kind="stable")[: int((scores > 0).sum())]
             text = "\n".join(self._texts[at] for at in np.flatnonzero(clusters == number).tolist())
-            made.append([_written(one, text) for one in _distinct(self._words[ranked])])
+            found = _drop_repeated(self._words[ranked])
+            made.append([_usual_spelling(one, text) for one in found])
         return made
 
 
-def called(phrases: Sequence[str]) -> str:
+def name_cluster(phrases: Sequence[str]) -> str:
     """The name of a cluster: its best phrase, or its languages.
 
     A single word is joined with the next phrase, or replaced by it if that contains the word.
@@ -108,7 +109,7 @@ def called(phrases: Sequence[str]) -> str:
     return second if first.lower() in second.lower().split() else f"{first}, {second}"
 
 
-def _parted(texts: Sequence[str]) -> tuple[list[str], list[str]]:
+def _split_titles(texts: Sequence[str]) -> tuple[list[str], list[str]]:
     """The titles and the texts; a title repeated by other parts of a document counts once."""
     seen = set[str]()
     titles, bodies = [], []
@@ -121,7 +122,7 @@ def _parted(texts: Sequence[str]) -> tuple[list[str], list[str]]:
     return titles, bodies
 
 
-def _phrases(text: str, telling: Callable[[str], bool]) -> Iterator[str]:
+def _list_phrases(text: str, telling: Callable[[str], bool]) -> Iterator[str]:
     text = FOREIGN.sub("\n", text)
     for part in BREAK.split(PAIRED.sub("\n", text.lower())):
         run: list[str] = []
@@ -140,7 +141,7 @@ def _length(phrase: str) -> float:
     return len(phrase) / 2 if PAIRED.match(phrase) else phrase.count(" ") + 1
 
 
-def _distinct(phrases: Sequence[str]) -> list[str]:
+def _drop_repeated(phrases: Sequence[str]) -> list[str]:
     """The first phrases, at most half of whose words occur in earlier ones."""
     known, kept = set[str](), list[str]()
     for phrase in phrases:
@@ -156,20 +157,20 @@ def _distinct(phrases: Sequence[str]) -> list[str]:
     return kept
 
 
-def _written(phrase: str, text: str) -> str:
+def _usual_spelling(phrase: str, text: str) -> str:
     """The most frequent spelling of a phrase."""
     found = re.findall(rf"\b{re.escape(phrase)}\b", text, re.IGNORECASE)
     return Counter(found).most_common(1)[0][0] if found else phrase
 
 
-def _foreign(spoken: Sequence[str | None]) -> list[str]:
+def _name_languages(spoken: Sequence[str | None]) -> list[str]:
     """A phrase for each text's language; "" if that is the most frequent one or unknown."""
     known = Counter(one for one in spoken if one not in (None, NEUTRAL))
     others = [language for language, _ in known.most_common()[1:]]
     return [f"{one.title()}{LANGUAGE}" if one and one in others else "" for one in spoken]
 
 
-def _telling(spoken: Sequence[str | None]) -> Callable[[str], bool]:
+def _stop_word_test(spoken: Sequence[str | None]) -> Callable[[str], bool]:
     """A test for words that are not stop words in any language of the texts."""
     found = Counter(language or ENGLISH for language in spoken)
     encoders = [Bm25Encoder(name) for name, count in found.items() if count >= SPOKEN * len(spoken)]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcp_server_qdrant.core.errors import BackendError
-from mcp_server_qdrant.projection.names import Phrases, called
+from mcp_server_qdrant.projection.names import Phrases, name_cluster
 from mcp_server_qdrant.projection.panels import Vectors
 from mcp_server_qdrant.projection.shapes import Neighbours, Panel, Region
 
@@ -37,7 +37,7 @@ def installed() -> bool:
     return find_spec("openTSNE") is not None
 
 
-async def neighbours(panel: Panel) -> Neighbours:
+async def lay_out_neighbours(panel: Panel) -> Neighbours:
     """The layout of the panel's points. Takes up to a minute. Raises BackendError."""
     texts = [text for group in panel.groups for text in group.points.texts]
     try:
@@ -61,7 +61,7 @@ async def neighbours(panel: Panel) -> Neighbours:
     return found
 
 
-def put_among(panel: Panel, reduced: Vectors) -> list[float] | None:
+def place_among(panel: Panel, reduced: Vectors) -> list[float] | None:
     """The position of a further point (axes,): the median of the nearest ones."""
     if panel.neighbours is None:
         return None
@@ -76,10 +76,10 @@ def main() -> None:
     if sys.platform != "win32":
         os.nice(5)  # not lower: a person waits
     vectors, texts = pickle.load(sys.stdin.buffer)  # noqa: S301 - from our own server
-    sys.stdout.buffer.write(pickle.dumps(regions(laid_out(vectors), texts)))
+    sys.stdout.buffer.write(pickle.dumps(find_regions(place_points(vectors), texts)))
 
 
-def laid_out(vectors: Vectors) -> Vectors:
+def place_points(vectors: Vectors) -> Vectors:
     """Positions (n, 2) that make similar points neighbours."""
     from openTSNE import TSNE
 
@@ -95,7 +95,7 @@ def laid_out(vectors: Vectors) -> Vectors:
     return np.asarray(made, np.float32)
 
 
-def regions(places: Vectors, texts: Sequence[str]) -> Neighbours:
+def find_regions(places: Vectors, texts: Sequence[str]) -> Neighbours:
     """The layout with its regions, the largest first.
 
     A large cluster is split if enough of its points are in parts with distinctive phrases. A
@@ -105,7 +105,7 @@ def regions(places: Vectors, texts: Sequence[str]) -> Neighbours:
     fewest = max(FEWEST, int(len(places) ** 0.5 / 2))
     largest = max(2 * FEWEST, int(len(places) * LARGEST))
     # Halves of one visible cluster would share their phrases, so that neither had a name.
-    whole, clusters = _clusters(places, 2 * fewest, None), _clusters(places, fewest, largest)
+    whole, clusters = _cluster(places, 2 * fewest, None), _cluster(places, fewest, largest)
     told = np.array([*map(bool, phrases.names(clusters)), False])[clusters]
     for one in range(whole.max() + 1):
         if told[whole == one].mean() < MUCH:
@@ -118,11 +118,11 @@ def regions(places: Vectors, texts: Sequence[str]) -> Neighbours:
             region_of[members] = len(found)
             far = np.abs(places[members] - np.median(places[members], axis=0)).sum(axis=1)
             point = int(members[far.argmin()])
-            found.append(Region(called(words), words, len(members), point))
+            found.append(Region(name_cluster(words), words, len(members), point))
     return Neighbours(places, region_of, tuple(found))
 
 
-def _clusters(places: Vectors, fewest: int, largest: int | None) -> NDArray[np.int64]:
+def _cluster(places: Vectors, fewest: int, largest: int | None) -> NDArray[np.int64]:
     """The cluster of each point, -1 for none; sizes from `fewest` to `largest`."""
     from sklearn.cluster import HDBSCAN
 

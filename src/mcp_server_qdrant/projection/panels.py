@@ -39,11 +39,9 @@ def lay_out(drawn: Sequence[tuple[Target, Drawn]], notes: Sequence[str] = ()) ->
             said.append(f"{name}: it is empty")
         if points.ids:
             parts = models.setdefault((target.dense.model, target.dense.size), [])
-            kept = replace(
-                points, vectors=points.vectors[:0].copy()
-            )  # drops the vectors, as maps are cached
+            kept = replace(points, vectors=points.vectors[:0].copy())  # a map is cached without
             parts.append((target, kept, unit(points.vectors)))
-    return Map(tuple(_panel(model, parts) for (model, _), parts in models.items()), tuple(said))
+    return Map(tuple(_make_panel(model, one) for (model, _), one in models.items()), tuple(said))
 
 
 def near(middles: Mapping[str, Vectors], vector: Vectors) -> dict[str, float]:
@@ -56,69 +54,47 @@ def near(middles: Mapping[str, Vectors], vector: Vectors) -> dict[str, float]:
     return dict(sorted(cosines.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _panel(model: str, parts: Sequence[Part]) -> Panel:
+def _make_panel(model: str, parts: Sequence[Part]) -> Panel:
     vectors = np.concatenate([part for _, _, part in parts])
-    basis = principal(vectors, REDUCED)
+    basis = find_axes(vectors, REDUCED)
     middles = {one.collection: part.mean(axis=0) for one, _, part in parts}
     groups = []
     for target, points, part in parts:
         name, middle = target.collection, middles[target.collection]
         away = np.linalg.norm(part - middle, axis=1)
         others = {other: one for other, one in middles.items() if other != name}
-        group = Group(
-            collection=name,
-            total=max(target.points, len(part)),
-            points=points,
-            centre=basis.project(middle)[:SEEN].tolist(),
-            spread=math.sqrt(float(np.square(away).mean())),
-            near=near(others, middle),
-            middle=middle,
-        )
-        groups.append(group)
-    return Panel(
-        model=model,
-        groups=tuple(groups),
-        explained=basis.explained[:SEEN],
-        facets=facets([fact for _, points, _ in parts for fact in points.facts]),
-        basis=basis,
-        reduced=basis.project(vectors),
-    )
+        centre = basis.project(middle)[:SEEN].tolist()
+        spread, beside = math.sqrt(float(np.square(away).mean())), near(others, middle)
+        total = max(target.points, len(part))
+        groups.append(Group(name, total, points, centre, spread, beside, middle))
+    facts = [fact for _, points, _ in parts for fact in points.facts]
+    shares, reduced = basis.explained[:SEEN], basis.project(vectors)
+    return Panel(model, tuple(groups), shares, find_facets(facts), basis, reduced)
 
 
-def facets(facts: Facts) -> tuple[Facet, ...]:
+def find_facets(facts: Facts) -> tuple[Facet, ...]:
     """The facets: tags and age, then the most frequent keys."""
     held = Counter(key for one in facts for key in one)
     keys = [key for key, count in held.most_common() if count >= COVERED * len(facts)]
     keys.sort(key=lambda key: key not in MANY_VALUED)
-    found = (_facet(key, facts) for key in keys)
+    found = (_make_facet(key, facts) for key in keys)
     return tuple(one for one in found if one)[:KEYS]
 
 
-def _facet(key: str, facts: Facts) -> Facet | None:
-    of = [list(one.get(key, ())) for one in facts]
-    if key == DAY:
-        of = _periods(of)
-    counts = Counter(value for values in of for value in values)
-    few = len(counts) <= VALUES
-    if len(counts) < 2 or not (few or key in MANY_VALUED):
-        return None
-    if key == DAY:
-        shown = sorted(counts)[-VALUES:]
-    else:
-        shown = [value for value, _ in counts.most_common(VALUES)]
-    place = {value: at for at, value in enumerate(shown)}
-    none = len(shown)
-    codes = [min((place.get(value, none) for value in values), default=none) for values in of]
-    return Facet(key, tuple(shown), np.asarray(codes, np.uint8))
-
-
-def _periods(days: Sequence[list[str]]) -> list[list[str]]:
-    """The dates by day, month or year: the finest that has at most VALUES values."""
-    for length in UNITS:
-        cut = [[day[:length] for day in one] for one in days]
-        if len({day for one in cut for day in one}) <= VALUES:
+def _make_facet(key: str, facts: Facts) -> Facet | None:
+    """The facet of a key; dates by day, month or year, as fine as has at most VALUES values."""
+    for length in UNITS if key == DAY else (None,):
+        held = [[value[:length] for value in one.get(key, ())] for one in facts]
+        counts = Counter(value for values in held for value in values)
+        if len(counts) <= VALUES:
             break
-    return cut
+    if len(counts) < 2 or not (len(counts) <= VALUES or key in MANY_VALUED):
+        return None
+    frequent = [value for value, _ in counts.most_common(VALUES)]
+    shown = sorted(counts)[-VALUES:] if key == DAY else frequent
+    place, none = {value: at for at, value in enumerate(shown)}, len(shown)
+    codes = [min((place.get(value, none) for value in values), default=none) for values in held]
+    return Facet(key, tuple(shown), np.asarray(codes, np.uint8))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -147,7 +123,7 @@ def unit(vectors: ArrayLike) -> Vectors:
     return (held / np.where(length > 0, length, 1.0)).astype(np.float32)
 
 
-def principal(vectors: ArrayLike, axes: int) -> Basis:
+def find_axes(vectors: ArrayLike, axes: int) -> Basis:
     """The principal components of (n, d) finite vectors, n and d at least 1.
 
     They are eigenvectors of the covariance, with signs that make the largest entry positive. If

@@ -33,7 +33,7 @@ async def tell_about(
         raise RequestError(f"{WANTED}.")
     if collection is None or not about:
         raise RequestError(f"Give collection_name with about, and something to say: {WANTED}.")
-    (text,), _ = services.store.masked(about.get("description"))
+    (text,), _ = services.store.mask_all(about.get("description"))
     if len(text or "") > MAX_WORD:
         raise RequestError(f"The description is longer than {MAX_WORD:,} characters: shorten it.")
     folder = (

@@ -9,11 +9,7 @@ from typing import Any
 import pytest
 from qdrant_client import models
 
-from mcp_server_qdrant.core.errors import (
-    EngineFailure,
-    EngineUnavailable,
-    RequestError,
-)
+from mcp_server_qdrant.core.errors import EngineFailure, EngineUnavailable, RequestError
 from mcp_server_qdrant.ingest.collections import copying
 from mcp_server_qdrant.ingest.collections.copying import copy
 from mcp_server_qdrant.qdrant.local_mode import LocalFiles
@@ -120,6 +116,10 @@ async def test_ids_payloads_vectors_and_settings_are_the_same(both):
     assert told[-1] == COUNT
     assert len(told) == -(-COUNT // copying.PAGE)
 
+    other.calls.clear()
+    assert await copy(bulk(one), bulk(other), "notes") == 0
+    assert not [call for call in other.calls if call[0] in ("upsert", "create_collection")]
+
 
 async def test_payload_indexes_come_along(folder):
     async with (
@@ -134,31 +134,14 @@ async def test_payload_indexes_come_along(folder):
         assert schema["metadata.n"].data_type == models.PayloadSchemaType.INTEGER
 
 
-async def test_an_unnamed_vector_stays_unnamed(both):
+async def test_an_unnamed_vector_stays_unnamed_and_an_empty_collection_is_made(both):
     one, other = both
     await foreign(one, "plain", {1: {"text": "x"}}, vectors=COSINE, values=lambda n: dense("x"))
-
-    await copy(bulk(one), bulk(other), "plain")
-
-    assert (await stored(other, "plain"))["1"].vector == pytest.approx(dense("x"))
-
-
-async def test_an_empty_collection_is_made(both):
-    one, other = both
     await foreign(one, "empty", {}, vectors={"d": COSINE})
 
-    assert await copy(bulk(one), bulk(other), "empty") == 0
+    assert [await copy(bulk(one), bulk(other), name) for name in ("plain", "empty")] == [1, 0]
+    assert (await stored(other, "plain"))["1"].vector == pytest.approx(dense("x"))
     assert await bulk(other).count("empty") == 0
-
-
-async def test_copying_again_writes_nothing(both):
-    one, other = both
-    await fill(one)
-    await copy(bulk(one), bulk(other), "notes")
-    other.calls.clear()
-
-    assert await copy(bulk(one), bulk(other), "notes") == 0
-    assert not [call for call in other.calls if call[0] in ("upsert", "create_collection")]
 
 
 async def test_what_was_cut_short_is_completed(both):
@@ -204,20 +187,15 @@ async def test_another_collection_of_the_name_is_refused_and_left_alone(both):
     assert await stored(other) == before
 
 
-async def test_a_point_that_the_source_has_not_is_refused(both):
+async def test_a_point_that_the_source_lacks_and_other_vectors_under_the_name_are_refused(both):
     one, other = both
     await fill(one, count=5)
     await fill(other, count=7)
-
     with pytest.raises(RequestError, match="delete one of the two"):
         await copy(bulk(one), bulk(other), "notes")
 
-
-async def test_other_vectors_under_the_name_are_refused(both):
-    one, other = both
-    await fill(one)
+    await other.delete_collection("notes")
     await foreign(other, "notes", {}, vectors={"d": COSINE})
-
     with pytest.raises(RequestError, match="with other vectors"):
         await copy(bulk(one), bulk(other), "notes")
 

@@ -79,6 +79,8 @@ async def test_a_dense_collection_gets_keywords_and_keeps_all_it_had(engine):
     done = await upgrades(engine, lambda *line: told.append(line)).keywords("notes")
     after = await stored(engine)
 
+    assert (await upgrades(engine).keywords("notes")).points == 0, "it is done"
+    assert await stored(engine) == after
     assert (done.points, done.textless) == (len(TEXTS), 0)
     assert told[-1] == ("notes", len(TEXTS), len(TEXTS))
     assert after.keys() == before.keys()
@@ -90,44 +92,32 @@ async def test_a_dense_collection_gets_keywords_and_keeps_all_it_had(engine):
         assert found == pytest.approx(dict(zip(expected.indices, expected.values, strict=True)))
 
 
-async def test_the_upgraded_collection_is_searched_by_words(engine):
-    async with memory_services(engine=engine) as services:
-        assert (await services.catalog.target("notes")).sparse is None
-        await upgrades(engine).keywords("notes")
-        services.catalog.forget("notes")
+async def test_the_upgraded_collection_is_searched_by_words(engine, services):
+    assert (await services.catalog.target("notes")).sparse is None
+    await upgrades(engine).keywords("notes")
+    services.catalog.forget("notes")
 
-        page = await find(services, "n37", "notes", explain=True, recency_weight=0.0)
+    page = await find(services, "n37", "notes", explain=True, recency_weight=0.0)
 
     assert texts(page)[0] == TEXTS[37]
     assert page.results[0].why["words"] > 0
 
 
-async def test_upgrading_again_changes_nothing(engine):
-    await upgrades(engine).keywords("notes")
-    before = await stored(engine)
+async def test_while_it_is_filled_searches_go_on_as_before_and_none_fails(engine, services):
+    expected = await find(services, TEXTS[30], "notes")
+    seen = []
 
-    done = await upgrades(engine).keywords("notes")
+    async def give(*given):
+        await give.given(*given)
+        services.catalog.forget("notes")
+        seen.append(await find(services, TEXTS[30], "notes"))
 
-    assert done.points == 0
-    assert await stored(engine) == before
-
-
-async def test_while_it_is_filled_searches_go_on_as_before_and_none_fails(engine):
-    async with memory_services(engine=engine) as services:
-        expected = await find(services, TEXTS[30], "notes")
-        seen = []
-
-        async def give(*given):
-            await give.given(*given)
-            services.catalog.forget("notes")
-            seen.append(await find(services, TEXTS[30], "notes"))
-
-        bulk = Bulk(engine, CONTENT_FIELDS)
-        give.given, bulk.give = bulk.give, give
-        upgrading = Upgrades(bulk, Bm25Encoder())
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(upgrade, "WORDS", 8)
-            await upgrading.keywords("notes")
+    bulk = Bulk(engine, CONTENT_FIELDS)
+    give.given, bulk.give = bulk.give, give
+    upgrading = Upgrades(bulk, Bm25Encoder())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(upgrade, "WORDS", 8)
+        await upgrading.keywords("notes")
 
     assert len(seen) == 5
     for page in seen:
@@ -137,14 +127,13 @@ async def test_while_it_is_filled_searches_go_on_as_before_and_none_fails(engine
         ]
 
 
-async def test_what_was_cut_short_goes_on_and_is_not_searched_by_words_until_then(engine):
+async def test_what_was_cut_short_goes_on_and_is_not_searched_by_words_until_then(engine, services):
     engine.broken_methods["update_vectors"] = EngineFailure("It broke.")
     with pytest.raises(EngineFailure):
         await upgrades(engine).keywords("notes")
     engine.broken_methods.clear()
-    async with memory_services(engine=engine) as services:
-        target = await services.catalog.target("notes")
-        (info,) = await services.catalog.describe()
+    target = await services.catalog.target("notes")
+    (info,) = await services.catalog.describe()
     assert target.sparse is None
     assert target.filling.vector == "bm25"
     assert "run mcp-server-qdrant upgrade again" in info.note
@@ -172,15 +161,16 @@ class Meanwhile:
         return await self._engine.retrieve(*arguments, **shown)
 
 
-async def test_a_text_stored_meanwhile_by_a_server_that_has_not_noticed_gets_its_keywords(engine):
-    async with memory_services(engine=engine) as services:
-        await services.catalog.target("notes")  # remembered as it was
-        store = partial(remember, services, "notes", "a zebra crossing")
+async def test_a_text_stored_meanwhile_by_a_server_that_has_not_noticed_gets_its_keywords(
+    engine, services
+):
+    await services.catalog.target("notes")  # remembered as it was
+    store = partial(remember, services, "notes", "a zebra crossing")
 
-        done = await upgrades(Meanwhile(engine, store)).keywords("notes")
+    done = await upgrades(Meanwhile(engine, store)).keywords("notes")
 
-        assert done.points == len(TEXTS) + 1
-        assert await Bulk(engine, CONTENT_FIELDS).lack("notes", "bm25") == 0
+    assert done.points == len(TEXTS) + 1
+    assert await Bulk(engine, CONTENT_FIELDS).lack("notes", "bm25") == 0
 
 
 async def test_a_text_replaced_while_it_is_encoded_gets_the_words_of_the_new_one(engine):
@@ -194,21 +184,20 @@ async def test_a_text_replaced_while_it_is_encoded_gets_the_words_of_the_new_one
     assert sorted(vector.indices) == sorted(expected.indices)
 
 
-async def test_a_text_stored_after_the_last_look_keeps_its_own_words(engine):
+async def test_a_text_stored_after_the_last_look_keeps_its_own_words(engine, services):
     """Between the last look at the old text and the writing of its vector."""
     written = engine.client.update_vectors
-    async with memory_services(engine=engine) as services:
-        await remember(services, "notes", "an old boat", id="x")
-        point = services.store.points.identify("notes", "x", 0)
+    await remember(services, "notes", "an old boat", id="x")
+    point = services.store.points.identify("notes", "x", 0)
 
-        async def late(*given, **how):
-            engine.client.update_vectors = written
-            services.catalog.forget("notes")
-            await remember(services, "notes", "a zebra crossing", id="x")
-            await written(*given, **how)
+    async def late(*given, **how):
+        engine.client.update_vectors = written
+        services.catalog.forget("notes")
+        await remember(services, "notes", "a zebra crossing", id="x")
+        await written(*given, **how)
 
-        engine.client.update_vectors = late
-        await upgrades(engine).keywords("notes")
+    engine.client.update_vectors = late
+    await upgrades(engine).keywords("notes")
 
     (record,) = await engine.retrieve("notes", [point], with_payload=True, with_vectors=True)
     expected = Bm25Encoder().encode_document("a zebra crossing")
@@ -240,7 +229,7 @@ async def test_points_without_text_are_left_as_they_are_and_counted(engine):
     assert (await metadata(engine))["filling"] == []
 
 
-async def test_an_unnamed_vector_and_keywords_live_together(engine):
+async def test_an_unnamed_vector_and_keywords_live_together(engine, services):
     await foreign(
         engine,
         "plain",
@@ -250,10 +239,9 @@ async def test_an_unnamed_vector_and_keywords_live_together(engine):
     )
 
     await upgrades(engine).keywords("plain")
-    async with memory_services(engine=engine) as services:
-        target = await services.catalog.target("plain")
-        await remember(services, "plain", "ember falcon")
-        page = await find(services, "ember", "plain")
+    target = await services.catalog.target("plain")
+    await remember(services, "plain", "ember falcon")
+    page = await find(services, "ember", "plain")
 
     assert (target.dense.vector, target.sparse.vector) == ("", "bm25")
     assert texts(page)[0] == "ember falcon"
@@ -319,36 +307,27 @@ async def test_a_server_of_the_new_model_does_not_search_its_vector_before_it_is
         assert (await services.catalog.target("notes")).dense.vector == "fast-other"
 
 
-async def test_the_old_vectors_are_dropped_when_asked(engine):
+async def test_old_and_never_filled_vectors_are_dropped_when_asked(engine):
+    bulk = Bulk(engine, CONTENT_FIELDS)
+    await bulk.begin("notes", "fast-half", 8)
     new = FakeEncoder("fake/Other", size=32)
-
     done = await upgrades(engine).model("notes", new, SAYS, drop=True)
 
-    assert (done.kept, done.dropped) == ((), (VECTOR,))
+    assert (done.kept, {*done.dropped}) == ((), {VECTOR, "fast-half"})
     assert set((await stored(engine))[1].vector) == {"fast-other"}
+    assert (await bulk.shape("notes")).filling == frozenset()
 
 
-async def test_a_model_that_cannot_encode_changes_nothing(engine):
+async def test_a_model_that_cannot_encode_or_is_of_another_size_changes_nothing(engine):
     new = FakeEncoder("fake/Other", size=32)
     new.be("failed")
     before = await Bulk(engine, CONTENT_FIELDS).shape("notes")
     with pytest.raises(EncoderUnavailable):
         await upgrades(engine).model("notes", new, SAYS)
-
-    assert await Bulk(engine, CONTENT_FIELDS).shape("notes") == before
-
-
-async def test_a_vector_that_was_never_filled_is_dropped_with_its_mark(engine):
-    bulk = Bulk(engine, CONTENT_FIELDS)
-    await bulk.begin("notes", "fast-half", 8)
-    await upgrades(engine).model("notes", FakeEncoder("fake/Other", size=32), SAYS, drop=True)
-
-    assert (await bulk.shape("notes")).filling == frozenset()
-
-
-async def test_a_model_of_another_size_under_the_same_name_is_refused(engine):
     with pytest.raises(RequestError, match="another size: 64, and fake/Bag-of-Words makes 32"):
         await upgrades(engine).model("notes", FakeEncoder(size=32), SAYS)
+
+    assert await Bulk(engine, CONTENT_FIELDS).shape("notes") == before
 
 
 class Old:

@@ -17,10 +17,10 @@ from mcp_server_qdrant.ingest.files.background import (
     Background,
     FolderState,
     Pace,
-    changed,
     follow,
-    rest,
-    watched,
+    list_watched,
+    pause_after,
+    wait_for_change,
 )
 from mcp_server_qdrant.ingest.files.state import KnownFile, Report, SyncRequest
 from mcp_server_qdrant.ingest.files.walk import AWAY, Problem, sources
@@ -349,7 +349,7 @@ def asked(*paths: Path) -> SyncRequest:
 
 
 async def test_a_change_made_after_the_first_step_is_told_of(tmp_path):
-    change = asyncio.ensure_future(changed(watched(asked(tmp_path))))
+    change = asyncio.ensure_future(wait_for_change(list_watched(asked(tmp_path))))
     await asyncio.sleep(0)
     (tmp_path / "a.md").write_text("new")
 
@@ -392,7 +392,7 @@ async def test_what_replaces_a_source_is_watched_in_its_place(replace, tmp_path)
 
 
 def test_runs_take_a_quarter_of_the_time_at_most_and_long_ones_rest_a_minute():
-    assert [rest(took) for took in (0.0, 14.0, 3600.0)] == [0.0, 42.0, 60.0]
+    assert [pause_after(took) for took in (0.0, 14.0, 3600.0)] == [0.0, 42.0, 60.0]
 
 
 async def test_a_source_that_is_not_there_is_looked_for_again(tmp_path, monkeypatch):
@@ -402,7 +402,7 @@ async def test_a_source_that_is_not_there_is_looked_for_again(tmp_path, monkeypa
     (tmp_path / "notes").rmdir()
 
     async with asyncio.timeout(30):
-        await changed(watched(request))
+        await wait_for_change(list_watched(request))
 
 
 @linux
@@ -417,7 +417,7 @@ def test_links_out_of_a_folder_and_what_is_kept_out_of_it_are_not_watched(tmp_pa
     (tmp_path / "one.md").write_text("one")
     below = [tmp_path / "one.md", *(tmp_path / "notes" / name for name in ("", "sub", "sub/deep"))]
 
-    assert watched(asked(tmp_path / "notes", tmp_path / "one.md")) == below
+    assert list_watched(asked(tmp_path / "notes", tmp_path / "one.md")) == below
 
 
 async def test_what_is_made_in_a_new_folder_is_seen(tmp_path):

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -55,53 +56,41 @@ def test_a_file_becomes_chunks_that_fit_with_their_heading(tmp_path):
     assert "Harbours of the north > The long name of part 3" in headings
 
 
-def test_a_text_has_the_date_that_it_gives_or_none_the_time_of_its_file_is_another_thing(tmp_path):
-    plain = prepare(found(tmp_path / "a.md", "text"))
-    dated = prepare(found(tmp_path / "b.md", "---\ndate: 2020-05-06\n---\ntext"))
-    absurd = prepare(found(tmp_path / "c.md", "text", 2**62))
-
-    assert plain.parts[0].created_at is None
-    assert plain.parts[0].updated_at == "2001-09-09T01:46:40Z"
-    assert dated.parts[0].created_at == "2020-05-06T00:00:00Z"
-    assert dated.parts[0].updated_at == "2001-09-09T01:46:40Z"
-    assert (dated.parts[0].dated, plain.parts[0].dated) == (True, False)
-    assert absurd.parts[0].updated_at.startswith("2116-")
-
-
-def test_a_message_or_row_was_last_written_on_its_own_date_whatever_the_time_of_its_export(
-    tmp_path,
-):
-    rows = '{"text": "roses", "date": "2020-05-06"}\n{"text": "tulips"}'
-    dated, plain = prepare(found(tmp_path / "a.jsonl", rows)).parts
-
-    assert dated.updated_at == "2020-05-06T00:00:00Z"
-    assert plain.updated_at == "2001-09-09T01:46:40Z"
-
-
-def test_the_file_counts_as_it_is_when_it_is_read(tmp_path):
-    job = prepare(found(tmp_path / "a.md", "four"))
-
-    assert (job.found.size, job.found.mtime) == (4, 10**18)
-    assert job.state.has((4, 10**18), "m")
+SYNCED, OWN = "2001-09-09T01:46:40Z", "2020-05-06T00:00:00Z"
 
 
 @pytest.mark.parametrize(
-    ("name", "size", "reason"),
+    ("name", "text", "dates"),
     [
-        ("a.md", 10_001, "is larger than 0 MB: it has 0.0"),
-        ("a.jsonl", 200_001, "is larger than 0 MB: it has 0.2"),
+        ("a.md", "text", [(None, SYNCED, False)]),
+        ("a.md", "---\ndate: 2020-05-06\n---\ntext", [(OWN, SYNCED, True)]),
+        # A message or row is last written on its own date, whatever the time of its export.
+        (
+            "a.jsonl",
+            '{"text": "roses", "date": "2020-05-06"}\n{"text": "tulips"}',
+            [(OWN, OWN, True), (None, SYNCED, False)],
+        ),
     ],
 )
-def test_a_file_too_large_is_not_read(name, size, reason, tmp_path):
-    file = found(tmp_path / name, b" " * size)
+def test_a_text_has_the_date_that_it_gives_the_time_of_its_file_is_another(
+    name, text, dates, tmp_path
+):
+    job = prepare(found(tmp_path / name, text))
+
+    assert [(one.created_at, one.updated_at, one.dated) for one in job.parts] == dates
+    assert job.found.stamp == (len(text), 10**18), "as it is when it is read"
+    absurd = prepare(found(tmp_path / "c.md", "text", 2**62))
+    assert absurd.parts[0].updated_at.startswith("2116-")
+
+
+@pytest.mark.parametrize(("name", "most"), [("a.md", 10_000), ("a.jsonl", 200_000)])
+def test_a_file_too_large_is_not_read_and_lists_may_be_larger_than_texts(name, most, tmp_path):
+    row = b'{"text": "x"}'
+    reason = f"has {most + 1:,} bytes, more than the {most:,} that are read"
+    file = found(tmp_path / name, row.ljust(most + 1))
 
     assert prepare(file) == Problem(f"n/{name}", reason, stamp=file.stamp)
-
-
-def test_lists_and_pictures_may_be_larger_than_texts(tmp_path):
-    rows = b'{"text": "x"}' + b" " * 150_000
-
-    assert isinstance(prepare(found(tmp_path / "a.jsonl", rows)), FileJob)
+    assert isinstance(prepare(found(tmp_path / name, row.ljust(most))), FileJob)
 
 
 def test_of_a_session_that_goes_on_only_the_last_parts_are_new(tmp_path):
@@ -186,14 +175,13 @@ def test_a_source_that_the_text_names_is_not_replaced_by_the_file(tmp_path):
 
 
 def test_a_file_whose_front_matter_is_too_much_is_a_problem_that_says_the_limit(tmp_path):
-    many = "".join(f"- t{number}\n" for number in range(101))
-    tagged = prepare(found(tmp_path / "a.md", f"---\ntags:\n{many}---\ntext"))
+    tags = f"---\ntags: [{', '.join(f't{number}' for number in range(101))}]\n---\ntext"
+    tagged = prepare(found(tmp_path / "a.md", tags))
     long = found(tmp_path / "b.md", f"---\nx: {'y' * 65_536}\n---\ntext")
-    heavy = prepare(long, max_bytes=100_000)
 
-    assert isinstance(tagged, Problem)
     assert tagged.reason.startswith("has 101 tags: at most 100 are stored")
-    assert heavy.reason.startswith("has metadata of 65,544 bytes as JSON: at most 65,536")
+    heavy = "has metadata of 65,544 bytes as JSON: at most 65,536"
+    assert prepare(long, max_bytes=100_000).reason.startswith(heavy)
 
 
 def test_a_line_that_carries_too_much_is_left_out_and_the_others_are_stored(tmp_path):
@@ -215,14 +203,9 @@ def test_headings_as_long_as_texts_are_cut(tmp_path):
     assert len(job.parts[-1].section) == 1_000
 
 
-class NoProgram(Reader):
-    """A reader whose program is not there, as while this server is upgraded."""
-
-    def load(self, path: str, data: bytes, *, mask: bool = True) -> Any:
-        raise FileNotFoundError(2, "No such file or directory", "python")
-
-
-def test_a_file_that_cannot_be_read_without_a_program_is_not_gone(tmp_path):
-    problem = prepare(found(tmp_path / "a.pdf", "%PDF"), reader=NoProgram())
+def test_a_file_that_cannot_be_read_without_a_program_is_not_gone(tmp_path, monkeypatch):
+    """As while this server is upgraded."""
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    problem = prepare(found(tmp_path / "a.pdf", "%PDF"))
 
     assert (problem.kept, problem.stamp) == (True, ())

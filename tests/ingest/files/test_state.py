@@ -31,28 +31,16 @@ def test_a_file_whose_points_are_all_there_needs_no_look():
         [point(0, 1), point(1, 2)],
         [point(0, 1, "one", documents=2)],
         [point(0, 1, documents=2)],
+        [point(0, 1), point(1, 2, hash="old")],
+        [(0, point(0, 2)[1] | {"writing": 1}), point(1, 2)],
     ],
 )
-def test_a_file_that_lacks_points_is_read_again(points):
+def test_a_file_whose_points_are_not_all_of_one_finished_write_is_stored_again(points):
     (known,) = known_files(points).values()
 
-    assert not known.has((3, 7), "m")
-    assert known.version is None
-
-
-def test_a_file_with_points_of_two_contents_is_stored_again():
-    known = known_files([point(0, 1), point(1, 2, hash="old")])["n/a.md"]
-
-    assert known.version is None
-    assert not known.has((3, 7), "m")
-    assert (len(known.points), known.hashes) == (2, {"h", "old"}), "all can be removed"
-
-
-def test_a_file_whose_points_are_still_marked_is_stored_again():
-    (one, doc), other = point(0, 2), point(1, 2)
-    (known,) = known_files([(one, doc | {"writing": 1}), other]).values()
-
-    assert known.version is None
+    assert (known.version, known.has((3, 7), "m")) == (None, False)
+    assert len(known.points) == len(points), "all can be removed"
+    assert known.hashes == {doc["file"]["hash"] for _, doc in points}
 
 
 def test_a_list_is_there_when_all_its_texts_are():

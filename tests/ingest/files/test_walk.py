@@ -25,19 +25,18 @@ def put(folder: Path, *places: str, text: str = "text") -> None:
         file.write_text(text, "utf-8")
 
 
-def walk(source: Source, selection: Selection) -> Seen:
-    return walk_all([source], selection)
+def walk(folder: Path, **selection: Any) -> Seen:
+    return walk_all([Source("notes", folder, folder=True)], Selection(**selection))
 
 
 def found(folder: Path, **selection: Any) -> list[str]:
     """What is found below a folder, without its name."""
-    seen = walk(Source("notes", folder, folder=True), Selection(**selection))
-    return [one.path.removeprefix("notes/") for one in seen.files]
+    return [one.path.removeprefix("notes/") for one in walk(folder, **selection).files]
 
 
 def problems(folder: Path, **selection: Any) -> dict[str, str]:
-    seen = walk(Source("notes", folder, folder=True), Selection(**selection))
-    return {one.path.removeprefix("notes/"): one.reason for one in seen.problems}
+    seen = walk(folder, **selection).problems
+    return {one.path.removeprefix("notes/"): one.reason for one in seen}
 
 
 def test_files_are_found_in_the_same_order_whoever_made_them_first(tmp_path):
@@ -50,10 +49,10 @@ def test_a_file_is_told_of_with_its_size_and_time(tmp_path):
     put(tmp_path, "sub/a.md", text="four")
     os.utime(tmp_path / "sub/a.md", ns=(5, 1_700_000_000_123_456_789))
 
-    (one,) = walk(sources([tmp_path], "notes")[0], Selection()).files
+    (one,) = walk(tmp_path).files
 
-    assert (one.source, one.path, one.size) == ("notes", "notes/sub/a.md", 4)
-    assert one.mtime == 1_700_000_000_123_456_789
+    assert (one.source, one.path) == ("notes", "notes/sub/a.md")
+    assert one.stamp == (4, 1_700_000_000_123_456_789)
 
 
 def test_names_are_without_secrets_and_one_that_is_told_apart_by_one_is_a_problem(tmp_path):
@@ -66,46 +65,53 @@ def test_names_are_without_secrets_and_one_that_is_told_apart_by_one_is_a_proble
     assert [one.name for one in sources([tmp_path / f"{key[:-1]}9"])] == ["[masked]"]
 
 
-def test_hidden_files_and_what_tools_leave_behind_are_left_out(tmp_path):
-    put(tmp_path, ".env", ".git/config", "node_modules/x.js", "a/__pycache__/x.pyc", "a/x.py")
+IGNORED = {  # (files, rules of each folder, the folder that is walked, what is found)
+    "hidden files, and what tools leave behind, are left out": (
+        ".env .git/config node_modules/x.js a/__pycache__/x.pyc a/x.py",
+        {},
+        "",
+        ["a/x.py"],
+    ),
+    "a .gitignore is honoured": (
+        "a/keep.md a/x.md a/x.log build/keep.md top.md",
+        {"": "build/\n*.log\n*.md\n!keep.md\n[z-a]"},
+        "",
+        ["a/keep.md"],
+    ),
+    "the innermost has the last word": (
+        "a/x.md a/b/x.md x.md",
+        {"": "x.md", "a/b": "!x.md"},
+        "",
+        ["a/b/x.md"],
+    ),
+    "those of the repository around hold": (
+        "docs/x.md docs/y.log .git/HEAD",
+        {"": "*.log"},
+        "docs",
+        ["x.md"],
+    ),
+    "without a repository those around mean nothing": (
+        "docs/y.log",
+        {"": "*.log"},
+        "docs",
+        ["y.log"],
+    ),
+    "an ignored folder that is named is wanted": (
+        "build/x.md .git/HEAD",
+        {"": "build/"},
+        "build",
+        ["x.md"],
+    ),
+}
 
-    assert found(tmp_path) == ["a/x.py"]
 
+@pytest.mark.parametrize(("files", "rules", "walked", "left"), IGNORED.values(), ids=IGNORED)
+def test_what_is_ignored_is_left_out(files, rules, walked, left, tmp_path):
+    put(tmp_path, *files.split())
+    for folder, text in rules.items():
+        put(tmp_path / folder, ".gitignore", text=text)
 
-def test_a_gitignore_is_honoured(tmp_path):
-    put(tmp_path, "a/keep.md", "a/x.md", "a/x.log", "build/keep.md", "top.md")
-    (tmp_path / ".gitignore").write_text("build/\n*.log\n*.md\n!keep.md\n[z-a]")
-
-    assert found(tmp_path) == ["a/keep.md"]
-
-
-def test_the_innermost_gitignore_has_the_last_word(tmp_path):
-    put(tmp_path, "a/x.md", "a/b/x.md", "x.md")
-    (tmp_path / ".gitignore").write_text("x.md")
-    (tmp_path / "a/b/.gitignore").write_text("!x.md")
-
-    assert found(tmp_path) == ["a/b/x.md"]
-
-
-def test_the_rules_of_the_repository_around_hold(tmp_path):
-    put(tmp_path, "docs/x.md", "docs/y.log", ".git/HEAD")
-    (tmp_path / ".gitignore").write_text("*.log")
-
-    assert found(tmp_path / "docs") == ["x.md"]
-
-
-def test_without_a_repository_the_rules_of_folders_around_mean_nothing(tmp_path):
-    put(tmp_path, "docs/y.log")
-    (tmp_path / ".gitignore").write_text("*.log")
-
-    assert found(tmp_path / "docs") == ["y.log"]
-
-
-def test_an_ignored_folder_that_is_named_is_wanted(tmp_path):
-    put(tmp_path, "build/x.md", ".git/HEAD")
-    (tmp_path / ".gitignore").write_text("build/")
-
-    assert found(tmp_path / "build") == ["x.md"]
+    assert found(tmp_path / walked) == left
 
 
 def test_only_what_is_included_and_not_excluded_is_wanted(tmp_path):
@@ -157,7 +163,7 @@ def test_a_folder_that_may_not_be_read_is_named_and_the_rest_is_found(mode):
         (folder / "sub" / "link.md").symlink_to("b.md")
         (folder / "sub").chmod(mode)
         with as_nobody():
-            seen = walk(Source("notes", folder, folder=True), Selection())
+            seen = walk(folder)
         (folder / "sub").chmod(0o755)
 
     below = ["notes/sub/b.md", "notes/sub/link.md", "notes/sub/deep/"] if mode else ["notes/sub/"]
@@ -170,9 +176,7 @@ def test_a_folder_that_may_not_be_read_is_named_and_the_rest_is_found(mode):
 
 
 def test_a_folder_that_cannot_be_looked_into_is_unseen(tmp_path):
-    put(tmp_path, "a.md")
-
-    seen = walk(Source("notes", tmp_path / "gone", folder=True), Selection())
+    seen = walk(tmp_path / "gone")
 
     assert seen.unseen == ["notes/"]
     assert [one.kept for one in seen.problems] == [True]
@@ -181,32 +185,25 @@ def test_a_folder_that_cannot_be_looked_into_is_unseen(tmp_path):
 def test_one_name_spelt_in_two_ways_is_taken_once(tmp_path):
     for form in ("NFC", "NFD"):
         put(tmp_path, unicodedata.normalize(form, "é.md"))
-    seen = walk_all(sources([tmp_path], "notes"), Selection())
-
-    assert [one.path for one in seen.files] == [unicodedata.normalize("NFC", "notes/é.md")]
-    assert not seen.problems
-
-
-def test_a_file_is_named_after_its_folder(tmp_path):
-    put(tmp_path, "docs/a.md", "docs/b.md")
-    named = sources([tmp_path / "docs/a.md", tmp_path / "docs/b.md"])
-
-    assert [one.only for one in named] == ["docs/a.md", "docs/b.md"]
-    assert [one.path for one in walk_all(named, Selection()).files] == ["docs/a.md", "docs/b.md"]
+    assert found(tmp_path) == [unicodedata.normalize("NFC", "é.md")]
+    assert not problems(tmp_path)
 
 
 def test_a_path_is_named_after_its_folder_or_as_given(tmp_path, monkeypatch):
-    put(tmp_path, "docs/a.md")
+    put(tmp_path, "docs/a.md", "docs/b.md")
     monkeypatch.chdir(tmp_path / "docs")
+    named = sources([Path("a.md"), Path("b.md")])
 
-    assert sources([Path()])[0].name == "docs"
-    assert sources([Path()], "manual")[0].name == "manual"
+    assert [one.only for one in named] == ["docs/a.md", "docs/b.md"]
+    assert [one.path for one in walk_all(named, Selection()).files] == ["docs/a.md", "docs/b.md"]
+    assert [sources([Path()], name)[0].name for name in (None, "manual")] == ["docs", "manual"]
 
 
 @pytest.mark.parametrize(
     ("paths", "name", "sentence"),
     [
         (["none"], None, "none does not exist"),
+        (["loop"], None, "loop does not exist or is not accessible"),
         (["a/docs", "b/docs"], None, "Two of the paths are named 'docs'"),
         (["a", "b"], "x", "one path at a time"),
         (["a"], "x/y", "must not hold a slash"),
@@ -214,20 +211,11 @@ def test_a_path_is_named_after_its_folder_or_as_given(tmp_path, monkeypatch):
 )
 def test_paths_that_cannot_be_told_apart_are_refused(paths, name, sentence, tmp_path):
     put(tmp_path, "a/docs/x.md", "b/docs/x.md")
+    (tmp_path / "loop").symlink_to("loop")
 
     with pytest.raises(RequestError, match=sentence):
         sources([tmp_path / path for path in paths], name)
-
-
-def test_a_path_that_cannot_be_looked_at_is_refused(tmp_path):
-    (tmp_path / "loop").symlink_to("loop")
-
-    with pytest.raises(RequestError, match="loop does not exist or is not accessible"):
-        sources([tmp_path / "loop"])
-
-
-def test_the_same_path_twice_is_one(tmp_path):
-    assert len(sources([tmp_path, tmp_path])) == 1
+    assert len(sources([tmp_path, tmp_path])) == 1, "the same path twice is one"
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import zipfile
 import pytest
 
 from mcp_server_qdrant.core.errors import UnusableFile
-from mcp_server_qdrant.ingest.formats.load import BROKEN, load
+from mcp_server_qdrant.ingest.formats.load import load
 
 
 def zipped(**members: bytes) -> bytes:
@@ -25,12 +25,7 @@ def locked() -> bytes:
     return bytes(data)
 
 
-REFUSED = [
-    (b"just text", BROKEN),
-    (zipped(a=b"text")[:-10], BROKEN),
-    (zipped(a=b"text"), BROKEN),
-    (locked(), BROKEN),
-]
+BROKEN_ARCHIVES = [b"just text", zipped(a=b"text")[:-10], zipped(a=b"text"), locked()]
 
 
 def refused(path: str, data: bytes) -> str:

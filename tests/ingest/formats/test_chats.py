@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mcp_server_qdrant.core.errors import UnusableFile
 from mcp_server_qdrant.ingest.formats.chats import NO_DATE
 from mcp_server_qdrant.ingest.formats.load import load
+from tests.ingest.formats.archives import refused
 
 CLAUDE = {
     "uuid": "c1",
@@ -158,7 +158,6 @@ def test_other_json_of_such_a_name_is_a_text():
 
 
 def test_a_broken_export_is_refused_with_the_reason():
-    with pytest.raises(UnusableFile) as refused:
-        load("n/conversations.json", json.dumps([CLAUDE]).encode()[:-9])
+    cut = json.dumps([CLAUDE]).encode()[:-9]
 
-    assert str(refused.value) == "is not JSON: is it complete?"
+    assert refused("n/conversations.json", cut) == "is not JSON: is it complete?"

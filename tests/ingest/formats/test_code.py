@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_server_qdrant.ingest.formats.code import marks, read
+from mcp_server_qdrant.ingest.formats.code import find_marks, read
 
 LANGUAGES = {
     "class Shed(Base):\n    async def open(self):\n        pass\n": [(1, "Shed"), (5, "open")],
@@ -24,7 +24,7 @@ LANGUAGES = {
 
 @pytest.mark.parametrize("text", LANGUAGES)
 def test_definitions_are_found_by_their_first_words(text):
-    assert [(mark.level, mark.name) for mark in marks(text)] == LANGUAGES[text]
+    assert [(mark.level, mark.name) for mark in find_marks(text)] == LANGUAGES[text]
 
 
 PYTHON = """\

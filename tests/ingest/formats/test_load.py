@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from mcp_server_qdrant.core.errors import UnusableFile
 from mcp_server_qdrant.ingest.formats.base import decode, storable, tags_of
-from mcp_server_qdrant.ingest.formats.load import load
+from mcp_server_qdrant.ingest.formats.load import BROKEN, load
 from mcp_server_qdrant.ingest.secrets import MASK
+from tests.ingest.formats.archives import BROKEN_ARCHIVES, refused
 from tests.made_secrets import KEYS
 
 
@@ -84,10 +85,8 @@ def test_a_row_has_no_secret_beside_its_text_that_is_masked_in_it():
 
 
 def test_a_broken_character_does_not_make_another_encoding_of_a_text():
-    assert decode("grüße ".encode() * 2 + b"\xfc") == (
-        "grüße grüße \ufffd",
-        ["is not UTF-8 throughout: \ufffd stands where it is not"],
-    )
+    note = "is not UTF-8 throughout: \ufffd stands where it is not"
+    assert decode("grüße ".encode() * 2 + b"\xfc") == ("grüße grüße \ufffd", [note])
 
 
 def test_a_guess_is_a_note_on_the_file():
@@ -95,23 +94,6 @@ def test_a_guess_is_a_note_on_the_file():
 
     assert [one.text for one in contents.texts] == ["Grüße"]
     assert contents.notes == ["is not UTF-8: it was read as Windows-1252", "row 3 has no text"]
-
-
-@pytest.mark.parametrize(
-    ("data", "reason"),
-    [
-        (bytes(range(128, 256)), "is not UTF-8: byte 0 is 0x80, and no other encoding fits"),
-        ("grüße".encode("utf-16-le"), "is binary"),
-        (b"text\0text", "is binary"),
-        (b"gr" + "ü".encode()[:1], "ends in the middle of a character: is it complete?"),
-        (b"\xff\xfe" + "gr".encode("utf-16-le") + b"\xd8", "is not UTF-16-LE: byte 4 is 0xd8"),
-    ],
-)
-def test_what_cannot_be_decoded_is_refused_with_the_reason(data, reason):
-    with pytest.raises(UnusableFile) as caught:
-        decode(data)
-
-    assert str(caught.value) == reason
 
 
 @pytest.mark.parametrize(
@@ -132,6 +114,11 @@ def test_a_file_is_read_as_its_name_says(path, data, title):
 @pytest.mark.parametrize(
     ("path", "data", "reason"),
     [
+        ("n/a", bytes(range(128, 256)), "is not UTF-8: byte 0 is 0x80, and no other encoding fits"),
+        ("n/a", "grüße".encode("utf-16-le"), "is binary"),
+        ("n/a", b"text\0text", "is binary"),
+        ("n/a", b"gr" + "ü".encode()[:1], "ends in the middle of a character: is it complete?"),
+        ("n/a", b"\xff\xfeg\0r\0\xd8", "is not UTF-16-LE: byte 4 is 0xd8"),
         ("n/a.txt", b"", "is empty"),
         ("n/a.txt", b" \n\t ", "has no text"),
         ("n/a.md", b"---\ntitle: only this\n---\n", "has no text"),
@@ -140,39 +127,34 @@ def test_a_file_is_read_as_its_name_says(path, data, title):
         ("n/a.dat", b"\x89PNG\r\n\x1a\n\0\0", "is binary"),
     ],
 )
-def test_a_file_without_text_is_refused_with_the_reason(path, data, reason):
-    with pytest.raises(UnusableFile) as caught:
-        load(path, data)
-
-    assert str(caught.value) == reason
+def test_a_file_without_text_or_of_no_encoding_is_refused_with_the_reason(path, data, reason):
+    assert refused(path, data) == reason
 
 
-def test_dates_large_numbers_and_odd_keys_become_text():
+@pytest.mark.parametrize("ending", ["docx", "odt", "pptx", "epub", "xlsx"])
+@pytest.mark.parametrize("data", BROKEN_ARCHIVES)
+def test_an_archive_that_is_broken_locked_or_another_one_is_refused(ending, data):
+    assert refused(f"n/x.{ending}", data) == BROKEN
+
+
+def test_dates_large_numbers_odd_keys_and_half_a_surrogate_pair_become_text():
     made = storable({1: date(2026, 1, 2), "big": 2**70, "nan": float("nan"), "s": {"x"}, "b": True})
 
     assert made == {"1": "2026-01-02", "big": str(2**70), "nan": "nan", "s": ["x"], "b": True}
-
-
-def test_half_a_surrogate_pair_is_replaced():
     assert storable({"\ud800": ["a\udfff"]}) == {"\ufffd": ["a\ufffd"]}
 
 
-def test_metadata_that_grows_out_of_little_is_refused():
-    level = ["lol"] * 10
-    for _ in range(9):
-        level = [level] * 10
+@pytest.mark.parametrize(
+    ("wide", "levels", "reason"),
+    [(10, 10, "more than 10,000 values"), (1, 40, "nested deeper than 32 levels")],
+)
+def test_metadata_that_grows_out_of_little_or_is_too_deep_is_refused(wide, levels, reason):
+    level: object = "lol"
+    for _ in range(levels):
+        level = [level] * wide
 
-    with pytest.raises(UnusableFile, match="more than 10,000 values"):
+    with pytest.raises(UnusableFile, match=reason):
         storable(level)
-
-
-def test_metadata_nested_too_deep_is_refused():
-    deep: object = 1
-    for _ in range(40):
-        deep = [deep]
-
-    with pytest.raises(UnusableFile, match="nested deeper than 32 levels"):
-        storable(deep)
 
 
 @given(
@@ -186,14 +168,7 @@ def test_whatever_json_can_say_can_be_stored(value):
     json.dumps(storable(value), allow_nan=False).encode("utf-8")
 
 
-@pytest.mark.parametrize(
-    ("given", "tags"),
-    [
-        (["a", " b ", 3, "a", None], ("a", "b", "3")),
-        ("a, b,,", ("a", "b")),
-        (None, ()),
-        ({"a": 1}, ()),
-    ],
-)
-def test_tags_are_a_list_or_names_by_comma(given, tags):
-    assert tags_of(given) == tags
+def test_tags_are_a_list_or_names_by_comma():
+    given = (["a", " b ", 3, "a", None], "a, b,,", None, {"a": 1})
+
+    assert list(map(tags_of, given)) == [("a", "b", "3"), ("a", "b"), (), ()]

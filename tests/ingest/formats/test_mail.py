@@ -6,9 +6,9 @@ from email.message import EmailMessage
 
 import pytest
 
-from mcp_server_qdrant.core.errors import UnusableFile
 from mcp_server_qdrant.ingest.formats.load import load
 from mcp_server_qdrant.ingest.formats.mail import NO_DATE
+from tests.ingest.formats.archives import refused
 
 DATE = "Mon, 02 Nov 2026 10:30:00 +0100"
 
@@ -314,7 +314,4 @@ def test_bad_messages_of_a_mailbox_are_left_out_and_named():
     ],
 )
 def test_what_is_no_message_is_refused_with_the_reason(data, reason):
-    with pytest.raises(UnusableFile) as refused:
-        load("n/x.eml", data)
-
-    assert str(refused.value) == reason
+    assert refused("n/x.eml", data) == reason

@@ -76,35 +76,38 @@ def test_the_title_is_the_outermost_heading_or_the_files_name(text, title):
     assert read("n/shed.md", text).texts[0].title == title
 
 
-def test_headings_of_both_kinds_are_found_but_not_in_fenced_code():
-    fenced = "```sh\n# no\n~~~\n```\n\nThree\n---\n\n~~~\n# no\n```\n# no\n~~~\n"
-    text = f"One\n===\n\n## Two\n\n{fenced}#### Four"
+FENCED = "```sh\n# no\n~~~\n```\n\nThree\n---\n\n~~~\n# no\n```\n# no\n~~~\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "headings"),
+    [
+        (
+            f"One\n===\n\n## Two\n\n{FENCED}#### Four",
+            [(1, ""), (2, "Two"), (2, "Three"), (4, "Four")],
+        ),
+        # A comment that is never closed hides nothing, and a fence all below it.
+        ("<!-- # no\n\n# One\n\n## Two\n\n```\n## Three\n", [(1, ""), (2, "Two")]),
+        ("| a | b |\n|---|---|\n\n- item\n---\n\n> quote\n---\n", []),
+        # With a regular expression that backtracks, this takes centuries.
+        (f"# a{' ' * 100_000}b\n## c ##\n### d#\n## #\n", [(1, ""), (2, "c"), (3, "d#")]),
+    ],
+    ids=["both kinds", "unclosed", "table and list", "closed and long"],
+)
+def test_headings_of_all_kinds_are_found_but_not_in_fenced_code(text, headings):
     (one,) = read("n/x.md", text).texts
 
-    assert [(mark.level, mark.name) for mark in one.marks] == [
-        (1, ""),
-        (2, "Two"),
-        (2, "Three"),
-        (4, "Four"),
-    ]
+    assert [(mark.level, mark.name) for mark in one.marks] == headings
     assert all(text[mark.start :].lstrip("# ").startswith(mark.name) for mark in one.marks)
 
 
 @pytest.mark.parametrize(
     "hidden",
     [
-        "<!-- # no -->",
-        "<!--\n# no\n-->",
-        "<!--\n```\n# no\n-->",
-        "words <!--\n\n# no\n\nNo\n--\n-->",
-        "```\n<!--\n# no\n```",
-        "`<!--`\n\nwords",
-        "--> <!->",
-        "<pre>\n# no\n</pre>",
-        "- item\n\n    ```sh\n# no\n    ```",
-        "> ```\n> # no\n> ```",
-        "``` `a` ```\n",
-        "    ~~~\n    # no\n    ~~~",
+        *("<!-- # no -->", "<!--\n# no\n-->", "<!--\n```\n# no\n-->", "`<!--`\n\nwords"),
+        *("words <!--\n\n# no\n\nNo\n--\n-->", "```\n<!--\n# no\n```", "--> <!->"),
+        *("<pre>\n# no\n</pre>", "- item\n\n    ```sh\n# no\n    ```", "> ```\n> # no\n> ```"),
+        *("``` `a` ```\n", "    ~~~\n    # no\n    ~~~"),
     ],
 )
 def test_headings_in_comments_and_code_do_not_count(hidden):
@@ -210,18 +213,6 @@ def test_a_description_that_is_no_text_is_only_metadata(value):
     assert read("n/x.md", f"---\ntitle: T\ndescription: {value}\n---\ntext").texts[0].text == "text"
 
 
-def test_a_comment_that_is_never_closed_hides_nothing_and_a_fence_all_below_it():
-    (one,) = read("n/x.md", "<!-- # no\n\n# One\n\n## Two\n\n```\n## Three\n").texts
-
-    assert (one.title, [mark.name for mark in one.marks]) == ("One", ["", "Two"])
-
-
-def test_a_table_and_a_list_are_no_headings():
-    text = "| a | b |\n|---|---|\n\n- item\n---\n\n> quote\n---\n"
-
-    assert read("n/x.md", text).texts[0].marks == ()
-
-
 def test_of_front_matter_that_is_not_quite_yaml_each_key_is_kept():
     front = (
         "title: Boats: a history\nauthor: @ada\naliases:\n\t- skiff\n\t- yawl\ncover: {{t}}\n"
@@ -248,8 +239,7 @@ def test_of_front_matter_that_is_not_quite_yaml_each_key_is_kept():
 
 
 @pytest.mark.parametrize(
-    "value",
-    ["@x", "`x`", "%x", "*x", "!x y", '"a" b', "[a", "{a: b", "[[A]] and [[B]]", "&a [*a]"],
+    "value", ["@x", "`x`", "%x", "*x", "!x y", '"a" b', "[a", "{a: b", "[[A]] and [[B]]", "&a [*a]"]
 )
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_a_value_that_is_not_yaml_stays_as_it_is_written(value, end):
@@ -303,13 +293,6 @@ def test_a_picture_in_front_matter_is_named_and_takes_no_other_key_with_it():
     ]
 
 
-@pytest.mark.parametrize("front", ["{? " * 150, "{a: [}", "{a: &a [*a]}"])
-def test_an_object_in_front_that_cannot_be_read_is_a_part_of_the_text(front):
-    (one,) = read("n/x.md", f"---\n{front}\n---\ntext").texts
-
-    assert (one.text, one.metadata) == (f"---\n{front}\n---\ntext", None)
-
-
 def test_front_matter_of_too_many_values_is_taken_for_text_and_noted():
     many = f"[{'a,' * 6_000}]"
     contents = read("n/x.md", f"---\na: {many}\nb: {many}\n---\ntext")
@@ -332,7 +315,10 @@ def test_front_matter_of_too_many_values_is_taken_for_text_and_noted():
         ("* * *\n", "x"),
         ("https://a.b/c", "https://a.b/c"),
         ("? [a]\n: b", ": b"),
+        # Objects that cannot be read.
+        *((front, front.strip()) for front in ("{? " * 150, "{a: [}", "{a: &a [*a]}")),
     ],
+    ids=lambda one: str(one)[:15],
 )
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_a_text_between_two_rules_is_no_front_matter(between, title, end):
@@ -347,13 +333,8 @@ def test_a_text_between_two_rules_is_no_front_matter(between, title, end):
 @pytest.mark.parametrize(
     "front",
     [
-        "# a comment\ntitle: T",
-        "# Feel free.\n# See a.\n\ntitle: T",
-        "\ntitle: T\n",
-        "  title: T",
-        "\ttitle: T",
-        '"title": T',
-        "{title: T}",
+        *("# a comment\ntitle: T", "# Feel free.\n# See a.\n\ntitle: T", "\ntitle: T\n"),
+        *("  title: T", "\ttitle: T", '"title": T', "{title: T}"),
     ],
 )
 def test_front_matter_may_begin_with_a_comment_a_blank_line_or_an_indent(front):
@@ -370,41 +351,32 @@ def test_front_matter_of_any_depth_is_read_or_noted(sign, deep):
     assert contents.texts[0].text.endswith("text")
 
 
-def test_empty_front_matter_is_no_metadata():
-    (one,) = read("n/x.md", "---\n\n---\ntext").texts
+def test_empty_front_matter_and_a_rule_that_is_never_closed_are_no_metadata():
+    found = [read("n/x.md", text).texts[0] for text in ("---\n\n---\ntext", "---\ntitle: x\n")]
 
-    assert (one.text, one.metadata) == ("text", None)
-
-
-def test_a_rule_that_is_never_closed_is_no_front_matter():
-    assert read("n/x.md", "---\ntitle: x\n").texts[0].metadata is None
+    assert [(one.text, one.metadata) for one in found] == [
+        ("text", None),
+        ("---\ntitle: x\n", None),
+    ]
 
 
 @pytest.mark.parametrize(
     "date",
     [
-        "9999-12-31T23:59:59-14:00",
-        "0001-01-01T00:00:00+14:00",
-        "2026-02-30",
-        "2026-01-01 10:00:00 -99:00",
-        "253402300800000",
+        *("9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00", "2026-02-30"),
+        *("2026-01-01 10:00:00 -99:00", "253402300800000"),
     ],
 )
-def test_a_date_that_no_calendar_has_is_named_and_the_files_own_is_taken(date):
+def test_a_date_that_no_calendar_has_is_named_and_another_one_taken(date):
     contents = read("n/x.md", f"---\ntags: [a]\ncreated_at: {date}\n---\ntext")
+    other = read("n/x.md", f"---\ndate: {date}\npublished: 2026-02-28\n---\ntext")
     (one,) = contents.texts
 
     assert (one.text, one.tags, one.created_at) == ("text", ("a",), None)
     assert contents.notes == [
         "has 'created_at' that is no time between the years 1 and 9999 in UTC"
     ]
-
-
-def test_another_date_serves_where_one_is_none():
-    contents = read("n/x.md", "---\ndate: 2026-02-30\npublished: 2026-02-28\n---\ntext")
-
-    assert contents.texts[0].created_at == datetime(2026, 2, 28, tzinfo=UTC)
-    assert len(contents.notes) == 1
+    assert (other.texts[0].created_at, len(other.notes)) == (datetime(2026, 2, 28, tzinfo=UTC), 1)
 
 
 @pytest.mark.parametrize("published", ["true", "false", "no", "", "soon"])
@@ -415,32 +387,18 @@ def test_whether_something_is_published_is_no_date(published):
 
 
 @pytest.mark.parametrize(
-    ("scalar", "text"),
+    "scalar",
     [
-        ("007", "007"),
-        ("12:30", "12:30"),
-        ("2026-02-30", "2026-02-30"),
-        ("0x" + "f" * 9_000, "0x" + "f" * 9_000),
-        ("9" * 9_000, "9" * 9_000),
-        ("1" + ":59" * 60_000, "1" + ":59" * 60_000),
-        ("1" + ":59" * 300 + ".5", "1" + ":59" * 300 + ".5"),
+        *("007", "12:30", "2026-02-30", "0x" + "f" * 9_000, "9" * 9_000),
+        *("1" + ":59" * 60_000, "1" + ":59" * 300 + ".5"),
     ],
     ids=lambda one: str(one)[:15],
 )
-def test_a_scalar_that_is_not_what_it_looks_like_is_a_text(scalar, text):
+def test_a_scalar_that_is_not_what_it_looks_like_is_a_text(scalar):
     contents = read("n/x.md", f"---\ntitle: T\nn: {scalar}\n---\ntext")
 
-    assert contents.texts[0].metadata == {"title": "T", "n": text}
+    assert contents.texts[0].metadata == {"title": "T", "n": scalar}
     assert contents.texts[0].text.endswith("text")
-
-
-def test_a_heading_may_be_closed_and_any_length_is_read():
-    spaced = "a" + " " * 100_000 + "b"  # with a regular expression that takes centuries
-    found = [
-        one.name for one in read("n/x.md", f"# {spaced}\n## c ##\n### d#\n## #\n").texts[0].marks
-    ]
-
-    assert found == ["", "c", "d#"]
 
 
 @pytest.mark.parametrize(

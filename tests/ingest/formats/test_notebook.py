@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from mcp_server_qdrant.core.errors import UnusableFile
 from mcp_server_qdrant.ingest.formats.load import load
 from mcp_server_qdrant.ingest.parts import sections
+from tests.ingest.formats.archives import refused
 
 
 def notebook(*cells: object, **metadata: object) -> bytes:
@@ -97,7 +97,4 @@ def test_cells_without_source_are_left_out_and_named():
     ],
 )
 def test_what_is_no_notebook_is_refused_with_the_reason(data, reason):
-    with pytest.raises(UnusableFile) as refused:
-        load("n/x.ipynb", data)
-
-    assert str(refused.value) == reason
+    assert refused("n/x.ipynb", data) == reason

@@ -6,9 +6,9 @@ import pypdf
 import pytest
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
-from mcp_server_qdrant.core.errors import UnusableFile
 from mcp_server_qdrant.ingest.formats.load import BROKEN, load
 from mcp_server_qdrant.ingest.formats.pdf import read
+from tests.ingest.formats.archives import refused
 
 
 def pdf(*pages: str, title: str | None = None, password: str | None = None) -> bytes:
@@ -69,7 +69,4 @@ def test_it_is_told_by_how_it_begins_whatever_its_name():
     ],
 )
 def test_one_without_text_is_refused_with_the_reason(data, reason):
-    with pytest.raises(UnusableFile) as refused:
-        load("n/x.pdf", data)
-
-    assert str(refused.value) == reason
+    assert refused("n/x.pdf", data) == reason

@@ -2,8 +2,8 @@
 
 import pytest
 
-from mcp_server_qdrant.core.errors import UnusableFile
 from mcp_server_qdrant.ingest.formats.load import load
+from tests.ingest.formats.archives import refused
 
 SRT = """1
 00:00:01,000 --> 00:00:03,000
@@ -58,7 +58,4 @@ def test_voices_of_webvtt_are_the_speakers():
     ],
 )
 def test_what_is_no_subtitle_is_refused_with_the_reason(data, reason):
-    with pytest.raises(UnusableFile) as refused:
-        load("n/x.srt", data)
-
-    assert str(refused.value).startswith(reason)
+    assert refused("n/x.srt", data).startswith(reason)

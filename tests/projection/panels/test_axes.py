@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_server_qdrant.projection.map import shares
-from mcp_server_qdrant.projection.panels import principal, unit
+from mcp_server_qdrant.projection.panels import find_axes, unit
 
 
 def test_four_corners_of_a_rectangle_lie_on_their_own_axes():
     corners = np.array([[2, 1, 0], [2, -1, 0], [-2, 1, 0], [-2, -1, 0]], np.float32) + 5
 
-    basis = principal(corners, 3)
+    basis = find_axes(corners, 3)
 
     assert basis.mean.tolist() == [5, 5, 5]
     assert basis.explained == pytest.approx((0.8, 0.2, 0))  # 16 and 4 of 20
@@ -26,7 +26,7 @@ def test_four_corners_of_a_rectangle_lie_on_their_own_axes():
 def test_a_tilted_line_is_one_axis():
     along = np.outer([-1.0, 0.0, 1.0], [3.0, -4.0])
 
-    basis = principal(along, 2)
+    basis = find_axes(along, 2)
 
     assert basis.components[0] == pytest.approx([-0.6, 0.8])  # its largest entry is positive
     assert basis.explained == pytest.approx((1, 0))
@@ -36,7 +36,7 @@ def test_a_tilted_line_is_one_axis():
 def test_more_dimensions_than_points_give_the_same_as_the_singular_vectors():
     vectors = np.random.default_rng(1).normal(size=(5, 40))
 
-    basis = principal(vectors, 3)
+    basis = find_axes(vectors, 3)
 
     _, values, right = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)
     assert basis.explained == pytest.approx((values[:3] ** 2 / (values**2).sum()).tolist())
@@ -47,14 +47,14 @@ def test_more_dimensions_than_points_give_the_same_as_the_singular_vectors():
 def test_equal_points_all_lie_in_the_middle(count: int):
     vectors = unit(np.tile([0.1, -0.7, 0.3, 0.2], (count, 1)))
 
-    basis = principal(vectors, 3)
+    basis = find_axes(vectors, 3)
 
     assert basis.explained == (0, 0, 0)
     assert not basis.project(vectors).any()
 
 
 def test_one_dimension_leaves_the_other_axes_empty():
-    basis = principal([[1.0], [3.0]], 3)
+    basis = find_axes([[1.0], [3.0]], 3)
 
     assert basis.components.tolist() == [[1], [0], [0]]
     assert basis.explained == (1, 0, 0)

@@ -46,11 +46,11 @@ async def export(
     """
     done, seen, total = Exported(), 0, await bulk.count(name)
     with drafted(folder, MARKER, "an export", replace=replace) as draft:
-        write = _write_files if form == "markdown" else _write_lines
+        write = _write_markdown if form == "markdown" else _write_lines
         async for page in bulk.documents(name, PAGE):
             seen += len(page)
             heads = [one for one in page if one.head is None]
-            texts = [await _whole(bulk, one) for one in heads if not one.textless]
+            texts = [await _read_whole(bulk, one) for one in heads if not one.textless]
             await asyncio.to_thread(write, draft, texts, done)
             done.texts += len(texts)
             done.textless += len(heads) - len(texts)
@@ -60,7 +60,7 @@ async def export(
     return done
 
 
-async def _whole(bulk: Bulk, head: Document) -> tuple[Document, dict[str, Any]]:
+async def _read_whole(bulk: Bulk, head: Document) -> tuple[Document, dict[str, Any]]:
     """The whole text of this first part, and its record."""
     parts = [head]
     for _ in range(RACES if head.document is not None and head.chunks > 1 else 0):
@@ -76,7 +76,7 @@ async def _whole(bulk: Bulk, head: Document) -> tuple[Document, dict[str, Any]]:
     return text, record_of(text, sections=sections)
 
 
-def _write_files(draft: Path, texts: Texts, done: Exported) -> None:
+def _write_markdown(draft: Path, texts: Texts, done: Exported) -> None:
     for text, record in texts:
         (draft / name_of(text, record)).write_bytes(markdown_of(text, record))
     done.files += len(texts)
@@ -84,9 +84,7 @@ def _write_files(draft: Path, texts: Texts, done: Exported) -> None:
 
 def _write_lines(draft: Path, texts: Texts, done: Exported) -> None:
     for text, record in texts:
-        file = draft / f"texts-{done.files:03}.jsonl"
-        if not done.files or file.stat().st_size > LINES:
-            done.files += 1
-            file = draft / f"texts-{done.files:03}.jsonl"
-        with file.open("ab") as lines:
+        last = draft / f"texts-{done.files:03}.jsonl"
+        done.files += not done.files or last.stat().st_size > LINES
+        with (draft / f"texts-{done.files:03}.jsonl").open("ab") as lines:
             lines.write(line_of(text, record))

@@ -7,6 +7,7 @@ continues an interrupted upgrade.
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Dense, Document, PointId, Sparse
@@ -60,7 +61,7 @@ class Upgrades:
         vector = (await self.bulk.shape(name)).keywords
         if vector not in (None, SPARSE_NAME):
             raise RequestError(f"{name!r} has keyword vectors already, named {vector!r}.")
-        return await self._add(name, SPARSE_NAME, None, self._words, WORDS)
+        return await self._add(name, SPARSE_NAME, None, partial(keywords, self.bm25), WORDS)
 
     async def model(
         self, name: str, encoder: Encoder, metadata: Mapping[str, Any], *, drop: bool = False
@@ -89,9 +90,6 @@ class Upgrades:
         for vector in old:
             await self.bulk.take(name, vector)
         return replace(done, dropped=tuple(old))
-
-    async def _words(self, documents: Sequence[Document]) -> Sequence[Vector]:
-        return await keywords(self.bm25, documents)
 
     async def _add(
         self,

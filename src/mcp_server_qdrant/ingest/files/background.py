@@ -67,11 +67,6 @@ class FolderState:
     last: Report = field(default_factory=Report)
     fault: str | None = NEW
 
-    @property
-    def reading(self) -> bool:
-        """True while files are being read."""
-        return self.running.sizes > 0
-
     def end(self, reason: str) -> None:
         """Record why a run stopped, or why the folder is not synced for now."""
         self.running, self.fault = Report(), reason.rstrip(".")
@@ -83,7 +78,7 @@ class FolderState:
 
     def sentence(self, name: str) -> str:
         """The state as a sentence."""
-        if self.reading:
+        if self.running.sizes > 0:
             read = f"{self.running.done:,} of {self.running.files:,} files read"
             return f"syncing {name}, {self.running.share:.0%}: {read}"
         if trouble := self.trouble(name):
@@ -106,17 +101,15 @@ class Background:
     def __init__(
         self, run: Run, folders: Sequence[SyncedFolder], locks: Path | None, owner: str = ""
     ) -> None:
-        self._run = run
-        self._locks = locks
-        self._owner = owner
+        self._run, self._locks, self._owner = run, locks, owner
         self._states = {folder: FolderState() for folder in folders}
         self._tasks = Tasks()
         self._running: dict[SyncedFolder, asyncio.Task[None]] = {}
 
     def start(self) -> None:
         """Start the syncs in the background."""
-        for folder in self._states:
-            self._start(folder)
+        for folder, state in self._states.items():
+            self._start(folder, state)
 
     def add(self, folder: SyncedFolder) -> None:
         """Sync one more folder, unless it is known.
@@ -132,15 +125,14 @@ class Background:
                 "take another collection."
             )
         self._states[folder] = FolderState()
-        self._start(folder)
+        self._start(folder, self._states[folder])
 
     def remove(self, folder: SyncedFolder) -> None:
         """Stop syncing this folder; its texts stay."""
         if self._states.pop(folder, None):
             self._running.pop(folder).cancel()
 
-    def _start(self, folder: SyncedFolder) -> None:
-        state = self._states[folder]
+    def _start(self, folder: SyncedFolder, state: FolderState) -> None:
         keep = partial(self._keep, folder, state)
         self._running[folder] = self._tasks.start(f"The sync of {folder.called}", keep, state.end)
 
@@ -156,19 +148,18 @@ class Background:
         said: dict[str, list[str]] = {}
         for folder, state in self._states.items():
             unread = not state.last.seconds and state.fault not in (None, ELSEWHERE)
-            if state.reading or unread or not waiting:
+            if state.running.sizes > 0 or unread or not waiting:
                 said.setdefault(folder.collection, []).append(state.sentence(folder.called))
         return {collection: "; ".join(each) for collection, each in said.items()}
 
     def counts(self) -> Mapping[str, int]:
         """Totals over all folders: files in step, files not read, folders not in step."""
         states = self._states.values()
+        troubles = [state.trouble(folder.called) for folder, state in self._states.items()]
         return {
             "files_in_step": sum(len(state.last.stored) for state in states),
             "files_not_read": sum(len(state.last.problems) for state in states),
-            "folders_not_in_step": sum(
-                state.trouble(folder.called) is not None for folder, state in self._states.items()
-            ),
+            "folders_not_in_step": len(troubles) - troubles.count(None),
         }
 
     def dead_letters(self) -> Mapping[str, Mapping[str, str]]:
@@ -234,9 +225,9 @@ async def follow(
     while True:
         places: Sequence[Path] = []
         with contextlib.suppress(BackendError):  # the run reports it
-            places = await request.look(watched, request)
+            places = await request.look(list_watched, request)
         # Start watching before the run, so that changes during it cause another one.
-        change = asyncio.ensure_future(changed(places))
+        change = asyncio.ensure_future(wait_for_change(places))
         try:
             await asyncio.sleep(0)
             patience, began = RETRY_SECONDS, monotonic()
@@ -244,7 +235,7 @@ async def follow(
             try:
                 before = await run(replace(before, stored={}) if before and whole else before)
                 due = monotonic() + AGAIN_SECONDS if whole else due
-                await asyncio.sleep(rest(monotonic() - began))
+                await asyncio.sleep(pause_after(monotonic() - began))
                 patience = max(due - monotonic(), 0.0)
             except QdrantMcpError as error:
                 failed(error)
@@ -257,12 +248,12 @@ async def follow(
             await asyncio.wait([change])
 
 
-def rest(took: float) -> float:
+def pause_after(took: float) -> float:
     """Seconds to wait after a run of this duration, because sessions change constantly."""
     return min(3 * took, 60.0)
 
 
-def watched(request: SyncRequest) -> list[Path]:
+def list_watched(request: SyncRequest) -> list[Path]:
     """The folders and files to watch, without ignored ones; none if a source is gone."""
     paths = [source.path for source in request.sources]
     if not all(map(os.path.exists, paths)):
@@ -271,7 +262,7 @@ def watched(request: SyncRequest) -> list[Path]:
     return paths if WHOLE else [*single, *walk_all(request.sources, request.selection).folders]
 
 
-async def changed(places: Sequence[Path]) -> None:
+async def wait_for_change(places: Sequence[Path]) -> None:
     """Return after the next burst of changes, or after a while if there is nothing to watch.
 
     Each call starts a new watch, because a file that an editor replaced, or a folder that was

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mcp_server_qdrant.core.errors import RequestError
+from mcp_server_qdrant.core.notation import amount
 from mcp_server_qdrant.ingest.files.state import KnownFile, SyncRequest
 from mcp_server_qdrant.ingest.files.walk import Found, Problem, Seen
 from mcp_server_qdrant.ingest.formats.load import format_of
@@ -37,7 +38,7 @@ def plan(
 ) -> Plan:
     """The plan, by size and time of the files; `before` are the problems of the last run.
 
-    Raises RequestError where a mirror would remove all of a source.
+    Raises RequestError if a mirror would remove all files of a source.
     """
     unreadable = {one.path: one for one in before if one.stamp}
     read, unchanged, problems = list[Found](), list[str](), [*seen.problems]
@@ -62,19 +63,19 @@ def plan(
 
 
 def _check_harmless(request: SyncRequest, seen: Seen, known: Iterable[str]) -> None:
-    """Raise RequestError where all files of a source are gone: is it the right folder?
+    """Raise RequestError if all files of a source are gone: it may be the wrong folder.
 
-    A folder of one file may hold another one now.
+    The only file of a folder may be replaced by another one.
     """
     there = {found.path for found in seen.files}
     kept = {one.path for one in seen.problems if one.kept}
     looked_at = [one for one in known if one not in kept and not one.startswith((*seen.unseen,))]
-    for source in request.sources:
+    for source in (one for one in request.sources if one.folder):
         prefix = f"{source.name}/"
         stored = [path for path in looked_at if path.startswith(prefix)]
         replaced = len(stored) == 1 and any(path.startswith(prefix) for path in there)
-        if source.only is None and stored and not replaced and there.isdisjoint(stored):
+        if stored and not replaced and there.isdisjoint(stored):
             raise RequestError(
-                f"None of the {len(stored):,} files of {source.name!r} that are in "
-                f"{request.collection!r} is in this folder. {ADVICE}"
+                f"{request.collection!r} holds {amount(len(stored), 'file')} of {source.name!r}, "
+                f"and this folder has none of them. {ADVICE}"
             )

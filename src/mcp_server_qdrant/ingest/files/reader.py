@@ -45,8 +45,8 @@ UNIT = 1 if sys.platform == "darwin" else 1024  # bytes in the unit of ru_maxrss
 
 
 @cache
-def _answers() -> Any:
-    """The type of the child's answers: texts, or a reason and whether stored texts are kept."""
+def _answer_type() -> Any:
+    """The child's answer: texts, or a reason and whether stored texts are kept."""
     from pydantic import TypeAdapter  # slow to import, and not needed in the child
 
     return TypeAdapter(Contents | tuple[str, bool])
@@ -73,26 +73,25 @@ class Reader:
         """
         if not data or format_of(path, data).plain:
             return load(path, data, mask=mask)
-        answer = self._asked(path, data, mask=mask)
+        answer = self._request(path, data, mask=mask)
         if len(data) > LARGE:
             self._end()
-        found = _answers().validate_json(answer)
+        found = _answer_type().validate_json(answer)
         if isinstance(found, Contents):
             return found
-        reason, kept = found
-        raise UnusableFile(reason, kept=kept)
+        raise UnusableFile(found[0], kept=found[1])
 
     def close(self) -> None:
         """Kill the child, even while another thread waits for it."""
         self._closed = True
         self._end()
 
-    def _asked(self, path: str, data: bytes, *, mask: bool) -> bytes:
-        """The child's answer. Raises UnusableFile if there is none."""
+    def _request(self, path: str, data: bytes, *, mask: bool) -> bytes:
+        """The child's answer as JSON. Raises UnusableFile if there is none."""
         size = len(data)
         seconds, memory, most = self._limits
         seconds, memory, most = seconds + size // MB, memory + 10 * size, most + 10 * size
-        process = self._started()
+        process = self._start()
         assert process.stdin is not None
         assert process.stdout is not None
         late = Timer(PATIENCE * seconds, process.kill)
@@ -119,7 +118,8 @@ class Reader:
             kept=True,
         )
 
-    def _started(self) -> "subprocess.Popen[bytes]":
+    def _start(self) -> "subprocess.Popen[bytes]":
+        """The child process, started if need be."""
         if self._closed:
             raise UnusableFile("is not read any more: the run has ended", kept=True)
         if self._process is None:
@@ -159,7 +159,7 @@ def main() -> None:
         limits["memory"] = memory
         _limit(seconds, memory)
         try:
-            answers.write(_answer(path, data, mask=mask) + b"\n")
+            answers.write(_load(path, data, mask=mask) + b"\n")
         except MemoryError:
             os._exit(1)
         answers.flush()
@@ -200,22 +200,19 @@ def _limit(seconds: int, memory: int) -> None:
             resource.setrlimit(kind, (most, resource.getrlimit(kind)[1]))
 
 
-def _answer(path: str, data: bytes, *, mask: bool) -> bytes:
-    """The texts of a file, or why there are none and whether stored texts are kept."""
-    found: Contents | tuple[str, bool]
+def _load(path: str, data: bytes, *, mask: bool) -> bytes:
+    """The texts of a file, or why there are none and whether stored texts are kept, as JSON."""
+    found: dict[str, Any] | tuple[str, bool]
     try:
-        found = load(path, data, mask=mask)
+        found = asdict(load(path, data, mask=mask))
     except (UnusableFile, Unforeseen) as error:
         if isinstance(error.__cause__, MemoryError):
             raise error.__cause__ from error
         unforeseen = isinstance(error, Unforeseen)
         found = (f"cannot be read: {error}", True) if unforeseen else (str(error), False)
-    return json.dumps(found, ensure_ascii=False, default=_plain).encode("utf-8", "replace")
-
-
-def _plain(value: Any) -> Any:
-    """The JSON form of other values."""
-    return value.isoformat() if isinstance(value, datetime) else asdict(value)
+    return json.dumps(found, ensure_ascii=False, default=datetime.isoformat).encode(
+        errors="replace"
+    )
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ Version = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class KnownFile:
-    """The stored points of one file, mapped to their documents.
+    """The stored `points` of one file, mapped to their documents.
 
     `version` is None if the points are incomplete or of different versions, as after an interrupted
     run: the file is stored again. `hashes` are those of all versions that have points.
@@ -118,16 +118,16 @@ def known_files(points: Sequence[Point]) -> dict[str, KnownFile]:
 
 def _known(points: Sequence[Point]) -> KnownFile:
     parts: dict[str, set[Any]] = defaultdict(set)
-    counts: dict[str, set[tuple[Any, Any]]] = defaultdict(set)
+    # (document, its number of parts, its version); complete if there is one of each document.
+    written = {(str(doc.get("id")), doc.get("chunks"), doc.get("version")) for _, doc in points}
     for _, doc in points:
         parts[str(doc.get("id"))].add(doc.get("chunk"))
-        counts[str(doc.get("id"))].add((doc.get("chunks"), doc.get("version")))
     files = [doc.get("file", {}) for _, doc in points]
     versions = {(str(file.get("hash")), str(file.get("model"))) for file in files}
     whole = (
         len(versions) == 1
-        and {file.get("documents") for file in files} == {len(parts)}
-        and all([n for n, _ in counts[one]] == [len(known)] for one, known in parts.items())
+        and {file.get("documents") for file in files} == {len(parts)} == {len(written)}
+        and all(count == len(parts[one]) for one, count, _ in written)
         and not any("writing" in doc for _, doc in points)
     )
     return KnownFile(

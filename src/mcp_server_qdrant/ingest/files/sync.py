@@ -1,8 +1,8 @@
-"""Files to collections: look, compare with what is stored, store the new, remove what is gone.
+"""Syncs files into a collection: walk, plan, store what is new or changed, remove what is gone.
 
-The state is in the collection: every point says which file it is of, with which contents. Ids
-follow from collection, document and chunk. So a run that is cut short is taken up by the next one,
-on any machine, and two runs at once write the same points.
+The state is in the collection: each point names its file and a hash of its contents, and ids derive
+from collection, document and chunk. So an interrupted run can be continued on any machine, and
+concurrent runs write the same points.
 """
 
 import asyncio
@@ -51,26 +51,20 @@ logger = logging.getLogger(__name__)
 
 @dataclass(eq=False, kw_only=True)
 class FileJob(Job):
-    """A file whose parts are to be stored; so many secrets of its texts are `masked`."""
+    """A file whose parts are to be stored; `masked` is the number of secrets in its texts."""
 
     found: Found
     version: Version
     old: KnownFile | None
     masked: int
 
-    @property
-    def state(self) -> KnownFile:
-        """The state of the file once all is written."""
-        points = {part.id: str(part.document) for part in self.parts}
-        return KnownFile(points, {self.version[0]}, self.version, self.found.stamp)
-
 
 @dataclass(eq=False)
 class Sync(Outcomes[FileJob]):
-    """One run of a request, told of in its `report`.
+    """One run of a request; fills the `report`.
 
-    `before`, the report of the run before, saves reading what it has of the state again, and files
-    that could not be read and have not changed. `pace` slows a model down.
+    `before`, the report of the previous run, saves reading the stored state again, and unreadable
+    files that have not changed. `pace` throttles a model.
     """
 
     store: Store
@@ -79,19 +73,18 @@ class Sync(Outcomes[FileJob]):
     before: Report | None = None
     pace: Callable[[Encode], Encode] | None = None
     model: str = field(default="", init=False)
-    # A part has at most so many tokens of the model, by its tokenizer (None: guessed).
-    limit: int = field(default=FALLBACK_TOKENS, init=False)
-    tokenizer: str | None = field(default=None, init=False)
+    limit: int = field(default=FALLBACK_TOKENS, init=False)  # tokens of a part
+    tokenizer: str | None = field(default=None, init=False)  # None: tokens are estimated
     reader: Reader = field(default_factory=Reader, init=False)
-    owners: dict[str, str] = field(default_factory=dict, init=False)  # documents -> files seen
-    touched: list[Found] = field(default_factory=list, init=False)  # with the contents of before
-    expiring: bool = field(default=False, init=False)  # texts that expire are looked for
+    owners: dict[str, str] = field(default_factory=dict, init=False)  # document -> its file
+    touched: list[Found] = field(default_factory=list, init=False)  # only the time has changed
+    expiring: bool = field(default=False, init=False)  # the collection can hold `expires`
 
     async def run(self) -> Report:
-        """Do it; the report.
+        """Run and return the report; what was done before an error stays done.
 
-        Raises RequestError where it would do harm or the collection cannot be written to, and
-        BackendError where the engine is away: what is done by then stays done.
+        Raises RequestError if the run would do harm or the collection is not writable, and
+        BackendError if the engine is unavailable.
         """
         request, report = self.request, self.report
         seen = await request.look(walk_all, request.sources, request.selection)
@@ -107,7 +100,7 @@ class Sync(Outcomes[FileJob]):
         return report
 
     async def _apply(self, todo: Plan, target: Target | None) -> None:
-        """Do what is planned; without a target, only count it."""
+        """Apply the plan; without a target (a dry run), only count."""
         report = self.report
         report.problems += todo.problems
         report.unchanged = len(todo.unchanged)
@@ -130,7 +123,7 @@ class Sync(Outcomes[FileJob]):
                 await self._drop(path, report.stored.pop(path), ())
 
     async def _target(self) -> Target | None:
-        """The collection to write to, made where there is none; None in a dry run."""
+        """The collection, created if need be; None if it is missing in a dry run."""
         name, dry = self.request.collection, self.request.dry_run
         self.store.catalog.forget(name)  # another process may have deleted it
         if not dry:
@@ -140,7 +133,7 @@ class Sync(Outcomes[FileJob]):
         return await self.store.writable(name, SOURCE_KEY, dry=dry)
 
     async def _known(self, target: Target | None) -> dict[str, KnownFile]:
-        """The files of the sources that are stored; of a source that is a file, only that."""
+        """The stored files of the sources."""
         if target is None:
             return {}
         sources, stored = self.request.sources, self.store.points
@@ -158,7 +151,7 @@ class Sync(Outcomes[FileJob]):
         return {path: file for path, file in known if path in single or path.startswith(whole)}
 
     async def _write(self, files: Sequence[Found], target: Target) -> None:
-        """Store what is new or changed."""
+        """Store new and changed files."""
         encode = await self._encoder() if self.model and files else None
         writer = self.store.writer(target, encode, RETRIES, self)
         try:
@@ -174,7 +167,7 @@ class Sync(Outcomes[FileJob]):
             await self.store.points.file_seen(target.collection, points, contents, found.mtime)
 
     async def _encoder(self) -> Encode:
-        """The model of the collection, waited for while it is being loaded."""
+        """The model of the collection, once it is loaded."""
         encoder, patient = self.store.encoders.of(self.model), self.request.patient
         if encoder.state == "loading" or (patient and encoder.state == "downloading"):
             self.report.phase = (encoder.reason or "Loading the model").rstrip(".")
@@ -185,7 +178,7 @@ class Sync(Outcomes[FileJob]):
         return self.pace(encode) if self.pace else encode
 
     async def _jobs(self, files: Sequence[Found]) -> AsyncIterator[FileJob]:
-        """The files that have to be stored; the others are dealt with on the way."""
+        """Yield the files to store; unchanged and unusable ones are recorded in the report."""
         self.report.phase = "Reading"
         for found in files:
             if job := await self.job(found):
@@ -194,7 +187,7 @@ class Sync(Outcomes[FileJob]):
                 self.report.sizes -= found.size
 
     async def job(self, found: Found) -> FileJob | None:
-        """The parts of a file; None where they are stored, or it is a problem by now."""
+        """The job that stores a file; None if it is unchanged, or unusable."""
         try:
             with contained():
                 now, data = await self.request.look(self._read, found)
@@ -203,7 +196,7 @@ class Sync(Outcomes[FileJob]):
             problem = Problem(found.path, str(error), error.kept, found.stamp)
         except Unforeseen as error:
             cause = error.__cause__
-            if isinstance(cause, OSError):  # it is tried again; what is gone is not found then
+            if isinstance(cause, OSError):  # the next run retries
                 problem = Problem(found.path, f"cannot be read: {cause.strerror}", kept=True)
             else:
                 logger.info("A file could not be read: %s.", error, exc_info=cause)
@@ -244,21 +237,21 @@ class Sync(Outcomes[FileJob]):
         )
 
     def _read(self, found: Found) -> tuple[Found, bytes]:
-        """The file as it is now, and its bytes. Raises OSError, UnusableFile."""
+        """The file with its present size and time, and its bytes. Raises OSError, UnusableFile."""
         most = self.request.max_bytes * (LARGE if format_of(found.path).large else 1)
         with opened(found.file, found.within) as file:
             status = os.fstat(file.fileno())
-            # One that is being written, or of the system's, may have more than its size.
+            # A file that is being written, or is the system's, may have more than its size.
             data = file.read(most + 1) if status.st_size <= most else b""
         size = max(len(data), status.st_size)
         if size > most:
-            raise UnusableFile(f"is larger than {most / MB:,.0f} MB: it has {size / MB:,.1f}")
+            raise UnusableFile(f"has {size:,} bytes, more than the {most:,} that are read")
         return replace(found, size=status.st_size, mtime=status.st_mtime_ns), data
 
     def _owned(self, found: Found, texts: Sequence[Loaded]) -> tuple[list[Loaded], list[str]]:
-        """The texts that may be stored, their titles cut, and a note on the others.
+        """The texts to store, with titles cut, and notes on those left out.
 
-        Another file may have the id of one, and one may carry too much.
+        A text is left out if it exceeds a limit, or if another file has one with its id.
         """
         owned, others = [], []
         for whole in texts:
@@ -278,7 +271,7 @@ class Sync(Outcomes[FileJob]):
         return owned, others[:3] + ([f"and {len(others) - 3:,} more ids"] if others[3:] else [])
 
     def _parts(self, file: Payload, text: Loaded, *, again: bool) -> list[Document]:
-        """The parts of a text, with the state of its file."""
+        """The parts of a text, each with the state of its file."""
         below = {f"{text.title} > {section}" for _, section in sections(text.marks)}
         titles = {shortened(title) for title in (text.title, *below)}
         reserve = 1 + max(token_count(title, self.tokenizer) for title in titles)
@@ -300,7 +293,7 @@ class Sync(Outcomes[FileJob]):
             metadata=text.metadata,
             tags=text.tags,
             created_at=created,
-            # A text with an id is a message or a row: its file's time is that of an export.
+            # A text with an id is a message or a row, whose file is an export of another time.
             updated_at=created if created and text.id else written,
             dated=text.created_at is not None,
             document=text.id or file["path"],
@@ -319,19 +312,18 @@ class Sync(Outcomes[FileJob]):
 
     @override
     async def replacing(self, heads: Sequence[Document]) -> None:
-        """Keep what callers wrote under the ids of these texts of files; expect what expires."""
+        """Keep what callers wrote under these ids as earlier versions; prepare for `expires`."""
         if any(one.expires for one in heads) and not self.expiring:
             await self.store.points.expect_expiry(self.request.collection)
             self.store.catalog.forget(self.request.collection)
             self.expiring = True
-        await self._keep_edited(
-            {one.id: str((one.file or {})["path"]) for one in heads}, "replaced"
-        )
+        files = {one.id: str((one.file or {})["path"]) for one in heads}
+        await self._keep_edited(files, "replaced")
 
     async def _keep_edited(self, paths: Mapping[PointId, str], fate: str) -> None:
-        """Keep those of these first parts of texts, each of a file, that callers wrote; say so."""
+        """Keep earlier versions of texts that callers wrote, by their first parts; add notes."""
         for old in await self.store.points.by_id(self.request.collection, list(paths)):
-            if _edited(old):
+            if _is_edited(old):
                 kept = await self.store.history.keep(old, deleted=fate == "removed")
                 what = f"{str(old.document)[:SHOWN]!r} was written by a caller and is {fate}"
                 how = f"kept {kept.days} days: id {called(kept.id)}" if kept.id else "not kept"
@@ -346,11 +338,13 @@ class Sync(Outcomes[FileJob]):
 
     @override
     async def stored(self, job: FileJob) -> None:
-        """What the earlier contents of the file had more is removed."""
-        state = job.state
+        """Remove the points of the file's earlier contents."""
+        points = {part.id: str(part.document) for part in job.parts}
         if job.old:
-            await self._drop(job.found.path, job.old, state.points)
-        self.report.stored[job.found.path] = state
+            await self._drop(job.found.path, job.old, points)
+        self.report.stored[job.found.path] = KnownFile(
+            points, {job.version[0]}, job.version, job.found.stamp
+        )
         self._count(job)
 
     @override
@@ -363,7 +357,7 @@ class Sync(Outcomes[FileJob]):
         self.report.masked += job.masked
 
     async def _drop(self, path: str, known: KnownFile, kept: Container[PointId]) -> None:
-        """Remove points of a file, but not of a document that another file has by now."""
+        """Remove points of a file, except those of documents that are in another file now."""
         points = [
             point
             for point, document in known.points.items()
@@ -378,8 +372,8 @@ class Sync(Outcomes[FileJob]):
             self.store.written(name, ())
 
 
-def _edited(old: Document) -> bool:
-    """True for a text that a caller stored, or changed since a file was stored."""
+def _is_edited(old: Document) -> bool:
+    """True for a text that a caller stored, or changed after the sync."""
     nanoseconds = (old.file or {}).get("mtime")
     when = moment(nanoseconds / 1e9) if isinstance(nanoseconds, int) else None
     return when is None or old.updated_at not in (old.created_at, iso(when))

@@ -153,7 +153,7 @@ def walk_all(sources: Sequence[Source], selection: Selection) -> Seen:
         if source.folder:
             walk.descend()
         else:  # may be a link, since it was named itself
-            walk.look(source.path)
+            walk.record(source.path)
     return seen
 
 
@@ -177,17 +177,18 @@ class _Walk:
         waiting = [(self._top, above)]
         while waiting:
             folder, rules = waiting.pop()
-            entries = self._entries(folder)
+            entries = self._list(folder)
             if any(entry.name == IGNORE_FILE for entry in entries):
-                rules = (*self._rules_of(folder), *rules)  # the innermost first
-            below = [one for one in entries if self._wanted(one, rules)]
-            for entry in below:
-                if not entry.is_dir(follow_symlinks=False):
-                    self.look(Path(entry.path), link=entry.is_symlink())
-            folders = [Path(one.path) for one in below if one.is_dir(follow_symlinks=False)]
+                rules = (*self._read_rules(folder), *rules)  # the innermost first
+            folders = []
+            for entry in (one for one in entries if self._selects(one, rules)):
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(Path(entry.path))
+                else:
+                    self.record(Path(entry.path), link=entry.is_symlink())
             waiting += [(one, rules) for one in reversed(folders)]
 
-    def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
+    def _list(self, folder: Path) -> list[os.DirEntry[str]]:
         """The entries of a folder; an unreadable one is recorded as unseen."""
         try:
             with os.scandir(folder) as entries:
@@ -203,7 +204,7 @@ class _Walk:
         self._seen.folders.append(folder)
         return found
 
-    def _wanted(self, entry: os.DirEntry[str], rules: "Sequence[_Rules]") -> bool:
+    def _selects(self, entry: os.DirEntry[str], rules: "Sequence[_Rules]") -> bool:
         if entry.name.startswith(".") or entry.name in NEVER:
             return False
         path, is_folder = Path(entry.path), entry.is_dir(follow_symlinks=False)
@@ -216,8 +217,8 @@ class _Walk:
         verdicts = map(self._include.match, (own, *above))
         return next((one for one in verdicts if one is not None), False)
 
-    def look(self, file: Path, *, link: bool = False) -> None:
-        """Record an entry that is not a folder."""
+    def record(self, file: Path, *, link: bool = False) -> None:
+        """Record a file, or a problem with an entry that is not a folder."""
         place = _normal(self._place(file))
         if link and self._within and place_in(self._within, file) is None:
             self._problem(place, OUTSIDE)
@@ -246,7 +247,7 @@ class _Walk:
                 Found(self._source.name, place, file, size, written, self._within)
             )
 
-    def _rules_of(self, folder: Path) -> "list[_Rules]":
+    def _read_rules(self, folder: Path) -> "list[_Rules]":
         """The rules of a folder; an unreadable ignore file is a problem."""
         try:
             return _read_rules(folder, self._within)

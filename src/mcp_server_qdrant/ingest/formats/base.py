@@ -102,10 +102,8 @@ def fault_notes(unit: str, faults: Iterable[tuple[str, int]]) -> list[str]:
     return notes
 
 
-def collected(
-    unit: str,
-    items: Iterable[tuple[int, Any]],
-    loaded: Callable[[Any], tuple[Loaded, list[str]]],
+def collect(
+    unit: str, items: Iterable[tuple[int, Any]], loaded: Callable[[Any], tuple[Loaded, list[str]]]
 ) -> Contents:
     """The texts of numbered items. A bad item is left out with a note.
 
@@ -173,12 +171,8 @@ def _guessed(data: bytes, error: UnicodeDecodeError) -> tuple[str, list[str]]:
     alike = [one for one in found if (one.chaos, one.coherence) == (best.chaos, best.coherence)]
     western = any(WESTERN in one.could_be_from_charset for one in alike)
     encoding = WESTERN if western else best.encoding
-    return data.decode(encoding, "replace"), [f"is not UTF-8: it was read as {_called(encoding)}"]
-
-
-def _called(encoding: str) -> str:
-    """The usual name of an encoding."""
-    return encoding.upper().replace("CP", "Windows-").replace("_", "-")
+    usual = encoding.upper().replace("CP", "Windows-").replace("_", "-")
+    return data.decode(encoding, "replace"), [f"is not UTF-8: it was read as {usual}"]
 
 
 def readable(text: str) -> str:
@@ -186,7 +180,7 @@ def readable(text: str) -> str:
     return SURROGATE.sub("\ufffd", text).replace("\0", "")
 
 
-def parsed(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """The value of a JSON file. Raises UnusableFile."""
     try:
         return json.loads(text)
@@ -212,13 +206,13 @@ def _storable(value: Any, depth: int, left: Iterator[int]) -> Any:
         return {_text(key): _storable(one, depth + 1, left) for key, one in value.items()}
     if isinstance(value, list | tuple | set):
         return [_storable(one, depth + 1, left) for one in value]
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, float) and math.isfinite(value):
-        return value
-    if isinstance(value, int) and FEWEST <= value <= MOST:
-        return value
-    return _text(value)
+    plain = (
+        value is None
+        or isinstance(value, bool)
+        or (isinstance(value, float) and math.isfinite(value))
+        or (isinstance(value, int) and FEWEST <= value <= MOST)
+    )
+    return value if plain else _text(value)
 
 
 def _text(value: Any) -> str:
@@ -231,27 +225,27 @@ def mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def changed(value: Any, change: Callable[[str], str]) -> Any:
+def map_strings(value: Any, change: Callable[[str], str]) -> Any:
     """Metadata with a function applied to each string value."""
     if isinstance(value, Mapping):
-        return {key: changed(one, change) for key, one in value.items()}
+        return {key: map_strings(one, change) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(changed(one, change) for one in value)
+        return type(value)(map_strings(one, change) for one in value)
     return change(value) if isinstance(value, str) else value
 
 
-def described(words: str) -> str:
+def describe(words: str) -> str:
     """A picture's description; "" if it is a file name or has no words."""
     words = " ".join(words.split())
     return "" if NO_WORDS.fullmatch(words) else words
 
 
-def unread(count: int, what: str) -> list[str]:
+def note_unread(count: int, what: str) -> list[str]:
     """A note on things that were left out, if there are any."""
     return [f"{count:,} {what}{'s were' if count > 1 else ' was'} not read"] if count else []
 
 
-def created(times: Mapping[str, Any]) -> tuple[datetime | None, list[str]]:
+def find_date(times: Mapping[str, Any]) -> tuple[datetime | None, list[str]]:
     """The first valid time among the values, and a note on each impossible one."""
     found = next((when for when in map(stated, times.values()) if when), None)
     faults = [f"has {name!r} that is {CALENDAR}" for name in times if impossible(times[name])]
@@ -280,7 +274,7 @@ def dublin_core(archive: ZipFile, name: str) -> dict[str, str]:
     return {term: value for term, value in about.items() if value}
 
 
-def document(text: Loaded, about: Mapping[str, str], notes: Sequence[str] = ()) -> Contents:
+def as_document(text: Loaded, about: Mapping[str, str], notes: Sequence[str] = ()) -> Contents:
     """A document with its declared author, language and date."""
     known = {"author": about.get("creator"), "language": about.get("language")}
     when = about.get("modified") or about.get("date") or about.get("created")
@@ -288,17 +282,18 @@ def document(text: Loaded, about: Mapping[str, str], notes: Sequence[str] = ()) 
     return Contents([replace(text, metadata=metadata or None, created_at=stated(when))], [*notes])
 
 
-def titled(path: str, marks: Sequence[Mark], given: str = "") -> tuple[str, tuple[Mark, ...]]:
+def choose_title(path: str, marks: Sequence[Mark], given: str = "") -> tuple[str, tuple[Mark, ...]]:
     """The title of a text, and its marks; the one that repeats the title loses its name.
 
-    The title is the given one, else the only outermost heading, else the file's name. If several
-    headings are versions, as in a changelog, none of them is the title.
+    The title is the given one, else the only outermost heading, else the file's name with its
+    folder. If several headings are versions, as in a changelog, none of them is the title.
     """
     level = min((mark.level for mark in marks), default=0)
     outermost = [mark for mark in marks if mark.level == level]
     versions = [mark for mark in marks if VERSION.match(mark.name)]
     alone = len(outermost) == 1 and (len(versions) < 2 or outermost[0] not in versions)
-    title = given or (outermost[0].name if alone else _file(path))
+    file = "/".join(PurePosixPath(name_of(path)).with_suffix("").parts[-2:])
+    title = given or (outermost[0].name if alone else file)
     if not outermost or f" {_words(outermost[0].name)} " not in f" {_words(title)} ":
         return title, tuple(marks)
     return title, tuple(replace(one, name="") if one is outermost[0] else one for one in marks)
@@ -308,12 +303,7 @@ def _words(text: str) -> str:
     return " ".join(WORD.findall(text.casefold()))
 
 
-def _file(path: str) -> str:
-    """The name of a file without its suffix, preceded by its folder."""
-    return "/".join(PurePosixPath(name_of(path)).with_suffix("").parts[-2:])
-
-
-def edited(text: Loaded, spans: Sequence[Span], put: str = "") -> Loaded:
+def replace_spans(text: Loaded, spans: Sequence[Span], put: str = "") -> Loaded:
     """The text with these spans replaced by `put`, and its marks moved accordingly."""
     marks, at, moved, last = [], 0, 0, 0
     for mark in text.marks:

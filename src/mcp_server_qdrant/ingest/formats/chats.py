@@ -3,8 +3,10 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from mcp_server_qdrant.core.context import local
@@ -14,9 +16,9 @@ from mcp_server_qdrant.ingest.formats.base import (
     Contents,
     Loaded,
     Mark,
-    collected,
+    collect,
     name_of,
-    parsed,
+    parse_json,
     readable,
 )
 
@@ -56,14 +58,14 @@ class Turn:
 
 def read(path: str, text: str) -> Contents:
     """The chats of an export; another file with this name is one plain text."""
-    rows = parsed(text)
+    rows = parse_json(text)
     objects = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     if any("chat_messages" in row or "mapping" in row for row in objects):
-        return collected("conversation", enumerate(rows, 1), lambda row: _conversation(path, row))
+        return collect("conversation", enumerate(rows, 1), partial(_load_chat, path))
     return Contents([Loaded(text, name_of(path))])
 
 
-def _conversation(path: str, row: Any) -> tuple[Loaded, list[str]]:
+def _load_chat(path: str, row: Any) -> tuple[Loaded, list[str]]:
     """The text of a conversation, and a note if it has no date. Raises UnusableFile."""
     with contained(lambda _: UnusableFile("is not as Claude or ChatGPT export it")):
         claude = "chat_messages" in row
@@ -71,7 +73,7 @@ def _conversation(path: str, row: Any) -> tuple[Loaded, list[str]]:
         if not turns:
             raise UnusableFile("has no text")
         given = next(row[key] for key in ("uuid", "conversation_id", "id") if row.get(key))
-        text = conversation(turns, readable(str(row.get("name" if claude else "title") or "")))
+        text = join_turns(turns, readable(str(row.get("name" if claude else "title") or "")))
         when = moment(row.get("created_at" if claude else "create_time")) or text.created_at
         metadata = {"chat": "Claude" if claude else "ChatGPT"}
         text = replace(text, id=readable(f"{path}#{given}"), created_at=when, metadata=metadata)
@@ -99,35 +101,30 @@ def _chatgpt(row: Mapping[str, Any]) -> Iterator[Turn]:
         message = node.get("message") or {}
         role = (message.get("author") or {}).get("role")
         parts = (message.get("content") or {}).get("parts") or ()
-        said = (_without_placeholders(readable(_said(part)).strip()).strip() for part in parts)
+        said = (_transcribe(part) for part in parts)
         if role in ("user", "assistant") and (text := "\n\n".join(filter(None, said))):
             speaker = USER if role == "user" else "ChatGPT"
             yield Turn(speaker, text, moment(message.get("create_time")))
 
 
-def _said(part: Any) -> str:
+def _transcribe(part: Any) -> str:
     """The text or transcription of a message's part; "" for pictures and sounds."""
     if isinstance(part, Mapping) and part.get("content_type") == "audio_transcription":
         part = part.get("text")
-    return part if isinstance(part, str) else ""
+    text = readable(part).strip() if isinstance(part, str) else ""
+    return PLACEHOLDER.sub("", MARK.sub(_find_name, text)).strip()
 
 
-def _without_placeholders(text: str) -> str:
-    return PLACEHOLDER.sub("", MARK.sub(_name, text))
-
-
-def _name(mark: re.Match[str]) -> str:
+def _find_name(mark: re.Match[str]) -> str:
     """The name in a mark, or else the mark unchanged."""
-    names = mark["rest"].split("\ue202")
-    if mark["kind"] == "entity":
-        try:
-            names = json.loads(mark["rest"])[1:]
-        except (ValueError, RecursionError, TypeError, KeyError):
-            return mark[0]
-    return str(names[0]) if mark["kind"] in NAMED and names else mark[0]
+    with suppress(ValueError, RecursionError, TypeError, KeyError, IndexError):
+        if mark["kind"] in NAMED:
+            names = mark["rest"].split("\ue202")
+            return str(json.loads(mark["rest"])[1] if mark["kind"] == "entity" else names[0])
+    return mark[0]
 
 
-def conversation(turns: Sequence[Turn], title: str) -> Loaded:
+def join_turns(turns: Sequence[Turn], title: str) -> Loaded:
     """The turns in order; each question begins a section, each day a level-0 mark."""
     pieces, marks, days = list[str](), list[Mark](), set[str]()
     length, before = 0, ""

@@ -35,24 +35,22 @@ TAB = "    "
 def read(path: str, text: str) -> Contents:
     """The text unchanged, with its definitions as marks."""
     found = _python(text) if path.endswith((".py", ".pyi")) else None
-    return Contents([Loaded(text, name_of(path), marks=marks(text) if found is None else found)])
+    return Contents(
+        [Loaded(text, name_of(path), marks=find_marks(text) if found is None else found)]
+    )
 
 
-def marks(text: str) -> tuple[Mark, ...]:
+def find_marks(text: str) -> tuple[Mark, ...]:
     """The definitions in order, with the indentation as level.
 
     A definition ends at a closing brace or `end` on a line of its own that is not indented deeper.
     """
-    begins = [
-        Mark(found.start(), _level(found["indent"]), found["name"].rstrip(":"))
-        for found in DEFINITION.finditer(text)
-    ]
-    ends = (Mark(one.end(), _level(one["indent"]), "") for one in END.finditer(text))
-    return tuple(sorted([*begins, *ends], key=lambda mark: mark.start)) if begins else ()
-
-
-def _level(indent: str) -> int:
-    return len(indent.replace("\t", TAB)) + 1
+    begins = [(one.start(), one["indent"], one["name"]) for one in DEFINITION.finditer(text)]
+    ends = [(one.end(), one["indent"], "") for one in END.finditer(text)] if begins else []
+    return tuple(
+        Mark(place, len(indent.replace("\t", TAB)) + 1, name.rstrip(":"))
+        for place, indent, name in sorted([*begins, *ends], key=lambda one: one[0])
+    )
 
 
 def _python(text: str) -> tuple[Mark, ...] | None:

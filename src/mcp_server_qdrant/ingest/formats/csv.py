@@ -3,13 +3,14 @@
 import csv
 import io
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import Any
 
 from mcp_server_qdrant.core.errors import UnusableFile
 from mcp_server_qdrant.ingest.formats import jsonl
-from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, collected
+from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, collect
 
 SIGNS = ",;\t|"
 
@@ -20,12 +21,12 @@ def read(path: str, text: str) -> Contents:
     lines = io.StringIO(text, newline="").readlines()
     limit = csv.field_size_limit(len(text) + 1)  # a cell may be as long as the file
     try:
-        return table(path, _read(lines, max(SIGNS, key=head.count)))
+        return table(path, _parse(lines, max(SIGNS, key=head.count)))
     finally:
         csv.field_size_limit(limit)
 
 
-def _read(lines: Sequence[str], delimiter: str) -> Iterator[list[str] | None]:
+def _parse(lines: Sequence[str], delimiter: str) -> Iterator[list[str] | None]:
     """The rows; None for a line with an unclosed quote, after which reading continues."""
     start, ended = 0, False
 
@@ -51,30 +52,19 @@ def table(path: str, rows: Iterator[list[str] | None]) -> Contents:
     Columns have the same meaning as the keys of JSON lines. Without a text column, a text is made
     of `name: value` lines.
     """
-    numbered = _rows(rows)
-    _, first = next(numbered, (1, []))
+    filled = (one for one in enumerate(rows, 1) if one[1] is None or any(map(str.strip, one[1])))
+    _, first = next(filled, (1, []))
     if first is None:
         raise UnusableFile("has no first row that can be read: is a quote left open?")
-    names = _names(first)
-    return collected("row", numbered, partial(_loaded, path, names))
-
-
-def _names(cells: list[str]) -> dict[str, None]:
-    """The column names; missing and duplicate ones get the column's number."""
-    names: dict[str, None] = {}
-    for number, cell in enumerate(map(str.strip, cells), 1):
+    names: dict[str, None] = {}  # missing and duplicate ones get the column's number
+    for number, cell in enumerate(map(str.strip, first), 1):
         names[f"{cell or 'column'} {number}" if not cell or cell in names else cell] = None
-    return names
+    return collect("row", filled, partial(_load_row, path, names))
 
 
-def _rows(rows: Iterator[list[str] | None]) -> Iterator[tuple[int, list[str] | None]]:
-    """The non-blank rows with their numbers."""
-    for number, row in enumerate(rows, 1):
-        if row is None or any(map(str.strip, row)):
-            yield number, row
-
-
-def _loaded(path: str, names: dict[str, None], cells: list[str] | None) -> tuple[Loaded, list[str]]:
+def _load_row(
+    path: str, names: dict[str, None], cells: list[str] | None
+) -> tuple[Loaded, list[str]]:
     if cells is None:
         raise UnusableFile("has a quote that is left open")
     if len(cells) > len(names):
@@ -84,15 +74,13 @@ def _loaded(path: str, names: dict[str, None], cells: list[str] | None) -> tuple
     row |= {name: given[name] for name in ("title", *jsonl.TEXTS) if name in given}
     if not any(name in names for name in jsonl.TEXTS):
         row["text"] = "\n".join(f"{name}: {cell.strip()}" for name, cell in given.items())
-    return jsonl.loaded(path, row)
+    return jsonl.load_row(path, row)
 
 
 def _number(cell: str) -> str | int | float:
     """The cell as a number if it is one, for use in filters; `007` is not."""
     for kind in (int, float):
-        try:
+        with suppress(ValueError):
             if str(kind(cell)) == cell:
                 return kind(cell)
-        except ValueError:
-            continue
     return cell

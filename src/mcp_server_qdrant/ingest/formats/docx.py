@@ -7,8 +7,8 @@ from html import escape
 from zipfile import BadZipFile, ZipFile
 
 from mcp_server_qdrant.ingest.formats import html
-from mcp_server_qdrant.ingest.formats.base import Contents, document, dublin_core, unread
-from mcp_server_qdrant.ingest.formats.office import captions, embedded, parsed, settle
+from mcp_server_qdrant.ingest.formats.base import Contents, as_document, dublin_core, note_unread
+from mcp_server_qdrant.ingest.formats.office import list_captions, note_embedded, parse_part, settle
 
 # The title is a level above the headings.
 HEADINGS = "p[style-name='Title'] => h1:fresh\n" + "\n".join(
@@ -25,17 +25,17 @@ def read(path: str, data: bytes) -> Contents:
 
     archive = ZipFile(io.BytesIO(data))
     about = dublin_core(archive, "docProps/core.xml")
-    settled, beside, broken = _settled(archive)
+    settled, beside, broken = _rearrange(archive)
     made = mammoth.convert_to_html(settled, style_map=HEADINGS, convert_image=lambda _: [])
-    page = html.parsed(made.value + "".join(f"<p>{escape(one)}</p>" for one in beside))
+    page = html.parse_page(made.value + "".join(f"<p>{escape(one)}</p>" for one in beside))
     for link in page.select("a[href*=note-ref]"):  # back from a note to its reference
         link.decompose()
-    text = html.loaded(path, page, about.get("title", ""))
-    left_out = unread(broken, "damaged part") + embedded(archive, "word/_rels/")
-    return document(text, about, left_out)
+    text = html.load_page(path, page, about.get("title", ""))
+    left_out = note_unread(broken, "damaged part") + note_embedded(archive, "word/_rels/")
+    return as_document(text, about, left_out)
 
 
-def _settled(archive: ZipFile) -> tuple[io.BytesIO, Iterable[str], int]:
+def _rearrange(archive: ZipFile) -> tuple[io.BytesIO, Iterable[str], int]:
     """(document rearranged for mammoth, texts of other parts, number of damaged parts).
 
     If mammoth needs a damaged part, it fails later.
@@ -51,7 +51,7 @@ def _settled(archive: ZipFile) -> tuple[io.BytesIO, Iterable[str], int]:
                 part = archive.read(name)
             except (BadZipFile, zlib.error):
                 part = b""
-            root = parsed(part)
+            root = parse_part(part)
             kind = etree.QName(root).localname if root is not None else ""
             broken += root is None
             if kind in (*READ, *BESIDE):
@@ -61,7 +61,7 @@ def _settled(archive: ZipFile) -> tuple[io.BytesIO, Iterable[str], int]:
             if kind in (*READ, "styles"):
                 part = etree.tostring(root)
             elif kind in BESIDE:
-                named = (one.strip() for one in captions(root))
+                named = (one.strip() for one in list_captions(root))
                 beside |= {BESIDE[kind] + one: None for one in named if any(map(str.isalpha, one))}
             settled.writestr(name, part)
     return made, beside, broken

@@ -14,10 +14,10 @@ from mcp_server_qdrant.ingest.formats.base import (
     Contents,
     Loaded,
     Mark,
-    document,
+    as_document,
+    choose_title,
     dublin_core,
     fault_notes,
-    titled,
 )
 
 PAGES = ("application/xhtml+xml", "text/html", "text/x-oeb1-document")
@@ -32,11 +32,12 @@ def read(path: str, data: bytes) -> Contents:
     container = etree.fromstring(archive.read("META-INF/container.xml"))
     names = {_plain(name): name for name in archive.namelist()}
     names |= {name: name for name in archive.namelist()}
-    place = _found(names, "", container.find(".//{*}rootfile").attrib["full-path"])
+    place = _resolve(names, "", container.find(".//{*}rootfile").attrib["full-path"])
     package = archive.read(place)
     about = dublin_core(archive, place)
     text, marks, faults = "", list[Mark](), list[tuple[str, int]]()
-    links = dict.fromkeys(_found(names, posixpath.dirname(place), link) for link in _links(package))
+    folder = posixpath.dirname(place)
+    links = dict.fromkeys(_resolve(names, folder, link) for link in _list_pages(package))
     for number, name in enumerate(links, 1):
         try:
             with contained(lambda _: UnusableFile("cannot be read")):
@@ -50,20 +51,18 @@ def read(path: str, data: bytes) -> Contents:
                 for mark in page.marks or (Mark(0, 1, f"chapter {number}"),)
             ]
             text += f"{page.text}\n\n"
-    title, sections = titled(path, marks, about.get("title", ""))
-    return document(Loaded(text, title, marks=sections), about, fault_notes("chapter", faults))
+    title, sections = choose_title(path, marks, about.get("title", ""))
+    return as_document(Loaded(text, title, marks=sections), about, fault_notes("chapter", faults))
 
 
-def _links(package: bytes) -> Iterator[str]:
+def _list_pages(package: bytes) -> Iterator[str]:
     """The links to the pages of a book, in reading order."""
     from lxml import etree
 
     root = etree.fromstring(package)
     items = {item.get("id"): item for item in root.iterfind(".//{*}manifest/{*}item")}
     for place in root.iterfind(".//{*}spine/{*}itemref"):
-        item = items.get(place.get("idref"))
-        if item is None:
-            continue
+        item = items.get(place.get("idref"), {})
         kind, link = item.get("media-type", "").partition(";")[0].strip(), item.get("href", "")
         if kind.lower() in PAGES or link.partition("#")[0].lower().endswith(ENDINGS):
             yield link
@@ -74,7 +73,7 @@ def _plain(name: str) -> str:
     return unicodedata.normalize("NFC", name).replace("\\", "/").casefold()
 
 
-def _found(names: Mapping[str, str], folder: str, link: str) -> str:
+def _resolve(names: Mapping[str, str], folder: str, link: str) -> str:
     """The file of a link, relative to a folder or the root; the link may be percent-encoded."""
     for one in (link, whole := link.partition("#")[0], unquote(whole)):
         for start in (folder, ""):

@@ -9,6 +9,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -17,11 +18,11 @@ from mcp_server_qdrant.core.errors import UnusableFile
 from mcp_server_qdrant.ingest.formats.base import (
     Loaded,
     Mark,
-    created,
+    choose_title,
+    find_date,
     readable,
     storable,
     tags_of,
-    titled,
 )
 
 KEY = "mcp_server_qdrant"
@@ -86,15 +87,12 @@ def name_of(text: Document, record: Mapping[str, Any]) -> str:
     return f"{words or 'text'}-{mark}.md"
 
 
-def taken(front: str) -> tuple[Mapping[str, Any] | None, str]:
+def split_record(front: str) -> tuple[Mapping[str, Any] | None, str]:
     """(record in front matter or None, front matter without the record's line)."""
     if found := RECORD.search(front):
-        try:
-            record = json.loads(found[1])
-        except (ValueError, RecursionError):
-            return None, front
-        if is_record(record):
-            return record, front[: found.start()] + front[found.end() :]
+        with suppress(ValueError, RecursionError):
+            if is_record(record := json.loads(found[1])):
+                return record, front[: found.start()] + front[found.end() :]
     return None, front
 
 
@@ -103,7 +101,7 @@ def is_record(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get("id"), str) and bool(value["id"])
 
 
-def restored(
+def restore(
     path: str,
     record: Mapping[str, Any],
     text: str,
@@ -116,7 +114,7 @@ def restored(
     title, tags, held = fields.get("title"), fields.get("tags"), record.get("metadata")
     if not isinstance(tags, list) or not all(isinstance(one, str) for one in tags):
         tags = tags_of(tags)  # edited by a person
-    when, notes = created({"timestamp": fields.get("timestamp")})
+    when, notes = find_date({"timestamp": fields.get("timestamp")})
     metadata = dict(held) if isinstance(held, Mapping) else {}
     metadata |= {key: value for key, value in fields.items() if key not in SHOWN}
     kept = {key: _string(record, key) for key in KEPT}
@@ -131,11 +129,11 @@ def restored(
         kept={**kept, "source": _string(fields, "resource")},
     )
     if record.get("sections"):
-        made = replace(made, marks=titled(path, tuple(headings), made.title or " ")[1])
+        made = replace(made, marks=choose_title(path, tuple(headings), made.title or " ")[1])
     return made, notes
 
 
-def of_row(
+def restore_row(
     path: str, row: Mapping[str, Any], headings: Callable[[str], Iterable[Mark]]
 ) -> tuple[Loaded, list[str]]:
     """The text of a JSON line made by `line_of`. Raises UnusableFile if it has none."""
@@ -143,7 +141,7 @@ def of_row(
     if not isinstance(text, str) or not text.strip():
         raise UnusableFile("has no text")
     fields = {key: value for key, value in row.items() if key not in (KEY, *INSIDE)}
-    return restored(path, record, readable(text), storable(fields), headings(text))
+    return restore(path, record, readable(text), storable(fields), headings(text))
 
 
 def _string(values: Mapping[str, Any], key: str) -> str | None:

@@ -30,6 +30,7 @@ BRACKETS = re.compile(r"[][{}]")
 MAX_FRONT = 200_000  # characters
 MAX_PIECES = 200  # keys parsed separately as YAML
 MAX_OPEN = 200  # nested brackets; YAML's parsing time is quadratic in them
+NO_YAML = "has front matter that is not YAML"
 NUMBERS = {
     "int": r"[-+]?(?:0|[1-9]\d{0,17})\Z",
     "float": r"[-+]?(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?\Z",
@@ -54,7 +55,7 @@ def front_matter(text: str) -> Front:
     found = FRONT.match(text)
     if not found or not found[1].strip():
         return Front(end=found.end() if found else 0)
-    front = TAGS.sub(lambda one: BARE.sub(_quoted, one[0]), dedent(found[1]))
+    front = TAGS.sub(lambda one: BARE.sub(_quote, one[0]), dedent(found[1]))
     above = ABOVE.match(front)
     assert above is not None
     first = front[above.end() :]
@@ -62,9 +63,9 @@ def front_matter(text: str) -> Front:
         return Front()
     try:
         try:
-            made = Front(fields_of(front))
+            made = Front(parse_yaml(front))
         except UnusableFile as error:
-            made = _by_key(front, str(error))
+            made = _parse_by_key(front, str(error))
     except UnusableFile as error:
         return Front(notes=[f"{error}; it is taken for text"])
     # A paragraph below a heading (a comment in YAML) may begin with `Note:`.
@@ -77,11 +78,11 @@ def front_matter(text: str) -> Front:
     return made
 
 
-def _quoted(found: re.Match[str]) -> str:
+def _quote(found: re.Match[str]) -> str:
     return f"{found[1]}'{found[2].rstrip()}'"
 
 
-def _by_key(front: str, fault: str) -> Front:
+def _parse_by_key(front: str, fault: str) -> Front:
     """Front matter that is not valid YAML as a whole, parsed key by key; raw text if need be.
 
     Raises UnusableFile if there is too much.
@@ -94,23 +95,25 @@ def _by_key(front: str, fault: str) -> Front:
                 left.append(f"{key[:20]!r} is left out")
             else:
                 size += len(piece)
-                values[key] = _value(piece, raw.strip()) if number < MAX_PIECES else raw.strip()
+                values[key] = (
+                    _parse_value(piece, raw.strip()) if number < MAX_PIECES else raw.strip()
+                )
         elif not piece.startswith("#"):
             rest += filter(None, [piece.strip()])
     note = ", ".join([f"{fault}; what can be read of it is kept", *left[:SHOWN]])
     return Front(storable(values), rest, [note])
 
 
-def _value(piece: str, raw: str) -> Any:
-    for written in dict.fromkeys((piece, piece.expandtabs(2))):
+def _parse_value(piece: str, raw: str) -> Any:
+    for written in (piece, piece.expandtabs(2)):
         with suppress(UnusableFile):
-            return next(iter(fields_of(written).values()), raw)
-    items = raw.splitlines()
-    listed = all(one.lstrip().startswith("- ") for one in items)
-    return [one.lstrip()[1:].strip() for one in items] if listed and items else raw
+            return next(iter(parse_yaml(written).values()), raw)
+    items = [one.lstrip() for one in raw.splitlines()]
+    listed = items and all(one.startswith("- ") for one in items)
+    return [one[1:].strip() for one in items] if listed else raw
 
 
-def fields_of(front: str) -> Mapping[str, Any]:
+def parse_yaml(front: str) -> Mapping[str, Any]:
     """The front matter. Raises UnusableFile if it is not a YAML mapping."""
     import yaml
 
@@ -119,16 +122,14 @@ def fields_of(front: str) -> Mapping[str, Any]:
     signs = (-1 if sign in "]}" else 1 for sign in BRACKETS.findall(front))
     if max(accumulate(signs), default=0) > MAX_OPEN:
         raise UnusableFile(f"has front matter with more than {MAX_OPEN} brackets open at once")
-    with contained(lambda _: UnusableFile("has front matter that is not YAML")):
+    with contained(lambda _: UnusableFile(NO_YAML)):
         try:
             found = yaml.load(front, _loader())  # noqa: S506 - it is a safe one
         except yaml.MarkedYAMLError as error:
             where = f", line {error.problem_mark.line + 2}" if error.problem_mark else ""
-            raise UnusableFile(f"has front matter that is not YAML{where}") from error
-    if not isinstance(found, dict | None):
-        raise UnusableFile("has front matter that is not YAML")
-    fields: Mapping[str, Any] = storable(found or {})
-    return fields
+            raise UnusableFile(NO_YAML + where) from error
+        fields: Mapping[str, Any] = storable({} if found is None else {**found})
+        return fields
 
 
 @cache

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from mcp_server_qdrant.ingest.formats.base import (
     Contents,
     Loaded,
+    choose_title,
     decode,
-    described,
+    describe,
     readable,
-    titled,
 )
 from mcp_server_qdrant.ingest.formats.markdown import headings
 
@@ -30,11 +30,11 @@ SPACES = re.compile(r"[ \t]+$", re.MULTILINE)
 
 def read(path: str, data: bytes) -> Contents:
     """The text of a page, with the title of its head, or else of a heading."""
-    text, notes = decode(data, declared(data))
-    return Contents([loaded(path, parsed(text))], notes)
+    text, notes = decode(data, find_encoding(data))
+    return Contents([load_page(path, parse_page(text))], notes)
 
 
-def declared(data: bytes) -> str | None:
+def find_encoding(data: bytes) -> str | None:
     """The declared encoding of a page, if Python knows it."""
     from bs4.dammit import EncodingDetector
 
@@ -47,7 +47,7 @@ def declared(data: bytes) -> str | None:
     return None if encoding.startswith(("utf-16", "utf-32")) else encoding
 
 
-def parsed(page: str | bytes, kind: str = "lxml") -> "BeautifulSoup":
+def parse_page(page: str | bytes, kind: str = "lxml") -> "BeautifulSoup":
     """The parsed page, or XML document; malformed input is accepted."""
     import warnings
 
@@ -57,7 +57,7 @@ def parsed(page: str | bytes, kind: str = "lxml") -> "BeautifulSoup":
         return BeautifulSoup(page, kind)
 
 
-def loaded(path: str, page: "BeautifulSoup", title: str = "") -> Loaded:
+def load_page(path: str, page: "BeautifulSoup", title: str = "") -> Loaded:
     """The visible part of a page as Markdown, with its headings as marks."""
     from markdownify import MarkdownConverter
 
@@ -65,7 +65,7 @@ def loaded(path: str, page: "BeautifulSoup", title: str = "") -> Loaded:
         element.decompose()
     given = title or (page.title.get_text() if page.title else "")
     for image in page.find_all("img"):
-        heading, words = image.find_parent(HEADINGS), described(str(image.get("alt", "")))
+        heading, words = image.find_parent(HEADINGS), describe(str(image.get("alt", "")))
         beside = heading is not None and heading.get_text(strip=True)
         image.replace_with(f" {words} " if words and not beside else "")
     page.smooth()
@@ -87,5 +87,5 @@ def loaded(path: str, page: "BeautifulSoup", title: str = "") -> Loaded:
     ).convert_soup(page.body or page)
     text = readable(SPACES.sub("", made).strip())
     marks = [replace(mark, name=mark.name.strip(ANCHORS)) for mark in headings(text)]
-    title, sections = titled(path, marks, " ".join(readable(given).split()))
+    title, sections = choose_title(path, marks, " ".join(readable(given).split()))
     return Loaded(text, title, marks=sections)

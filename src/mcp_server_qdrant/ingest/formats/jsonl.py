@@ -11,9 +11,9 @@ from mcp_server_qdrant.ingest.formats import exported
 from mcp_server_qdrant.ingest.formats.base import (
     Contents,
     Loaded,
-    collected,
+    collect,
     content_id,
-    created,
+    find_date,
     storable,
     strictly,
     tags_of,
@@ -28,7 +28,7 @@ MAX_LINE = 10_000_000  # bytes
 
 def read(path: str, data: bytes) -> Contents:
     """One text per line. Lines without a text are left out with a note."""
-    return collected("line", lines(data), partial(_loaded, path))
+    return collect("line", lines(data), partial(_loaded, path))
 
 
 def lines(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -47,14 +47,14 @@ def _loaded(path: str, line: bytes) -> tuple[Loaded, list[str]]:
         raise UnusableFile("is not JSON") from error
     if not isinstance(found, dict):
         raise UnusableFile("is not an object")
-    return loaded(path, found)
+    return load_row(path, found)
 
 
-def loaded(path: str, row: dict[str, Any]) -> tuple[Loaded, list[str]]:
+def load_row(path: str, row: dict[str, Any]) -> tuple[Loaded, list[str]]:
     """The text of a line, or a row, and notes on what could not be read."""
     if exported.is_record(row.get(exported.KEY)):
-        return exported.of_row(path, row, headings)
-    when, notes = created({key: row.pop(key) for key in TIMES if key in row})
+        return exported.restore_row(path, row, headings)
+    when, notes = find_date({key: row.pop(key) for key in TIMES if key in row})
     row = storable(row)
     key = next((key for key in TEXTS if isinstance(row.get(key), str)), None)
     if key is None or not row[key].strip():

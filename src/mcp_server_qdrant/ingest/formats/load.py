@@ -30,10 +30,10 @@ from mcp_server_qdrant.ingest.formats import (
 from mcp_server_qdrant.ingest.formats.base import (
     Contents,
     Loaded,
-    changed,
     content_id,
     decode,
-    edited,
+    map_strings,
+    replace_spans,
 )
 from mcp_server_qdrant.ingest.pictures import pictures
 from mcp_server_qdrant.ingest.secrets import MASK, is_secret, masked, spans
@@ -96,7 +96,7 @@ def load(path: str, data: bytes, *, mask: bool = True) -> Contents:
     with contained(lambda fault: UnusableFile(BROKEN) if form.binary else Unforeseen(fault)):
         contents = form.read(path, content)
     contents.notes[:0] = notes
-    bare = [text if text.kept else _without_pictures(text) for text in contents.texts]
+    bare = [text if text.kept else _cut_pictures(text) for text in contents.texts]
     if bare != contents.texts:
         contents.notes.append("has pictures, or other data in base64 or hex, that were left out")
     contents.texts = [text for text in bare if text.text.strip()]
@@ -104,21 +104,21 @@ def load(path: str, data: bytes, *, mask: bool = True) -> Contents:
         raise UnusableFile(contents.notes[0] if contents.notes else "has no text")
     if mask:
         contents.notes, _ = masked(contents.notes)
-        pairs = [_masked(path, text) for text in contents.texts]
+        pairs = [_mask(path, text) for text in contents.texts]
         contents.texts = [text for text, _ in pairs]
         contents.masked += sum(count for _, count in pairs)
     return contents
 
 
-def _without_pictures(text: Loaded) -> Loaded:
+def _cut_pictures(text: Loaded) -> Loaded:
     """The text, its title and its metadata without pictures and other data."""
-    title, metadata = changed(
-        (text.title, text.metadata), lambda one: edited(Loaded(one, ""), pictures(one)).text
+    title, metadata = map_strings(
+        (text.title, text.metadata), lambda one: replace_spans(Loaded(one, ""), pictures(one)).text
     )
-    return replace(edited(text, pictures(text.text)), title=title, metadata=metadata)
+    return replace(replace_spans(text, pictures(text.text)), title=title, metadata=metadata)
 
 
-def _masked(path: str, text: Loaded) -> tuple[Loaded, int]:
+def _mask(path: str, text: Loaded) -> tuple[Loaded, int]:
     """The text with secrets masked and its marks adjusted, and the number of secrets.
 
     If the id contains a secret, it is replaced by one derived from the contents.
@@ -127,10 +127,9 @@ def _masked(path: str, text: Loaded) -> tuple[Loaded, int]:
     found = spans(text.text, [str(named[one]) for one in named if is_secret(one, named[one])])
     given = [text.title, text.metadata, text.tags, text.kept]
     (title, metadata, tags, kept), others = masked(given)
-    made = edited(text, found, MASK)
+    made, tags = replace_spans(text, found, MASK), tuple(dict.fromkeys(tags))
     marks = tuple(replace(mark, name=masked(mark.name)[0]) for mark in made.marks)
-    made = replace(made, title=title, metadata=metadata, marks=marks, kept=kept)
-    made = replace(made, tags=tuple(dict.fromkeys(tags)))
+    made = replace(made, title=title, metadata=metadata, marks=marks, tags=tags, kept=kept)
     if masked(text.id)[1]:
         made = replace(made, id=content_id(path, made.text))
     return made, len(found) + others

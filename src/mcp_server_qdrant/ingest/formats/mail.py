@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +21,7 @@ from mcp_server_qdrant.ingest.formats.base import (
     Contents,
     Loaded,
     Mark,
-    collected,
+    collect,
     decode,
     readable,
     tags_of,
@@ -65,23 +66,21 @@ class Piece(NamedTuple):
 
 def read(path: str, data: bytes) -> Contents:
     """The message, or one text per message of a mailbox. A broken one is left out with a note."""
-    data = begun(data)
+    data = skip_to_headers(data)
     if data.startswith(BOX):
-        return collected(
-            "message", _messages(data), lambda message: _loaded(path, message, boxed=True)
-        )
-    text, notes = _loaded(path, data)
+        return collect("message", _split(data), partial(_load_message, path, boxed=True))
+    text, notes = _load_message(path, data)
     return Contents([text], notes)
 
 
-def begun(data: bytes) -> bytes:
+def skip_to_headers(data: bytes) -> bytes:
     """The bytes from the first header on, without a byte order mark."""
     if data.startswith(tuple(bom for bom, _ in BOMS)):
         data = decode(data)[0].encode("utf-8", "surrogateescape")
     return data.lstrip()
 
 
-def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
+def _split(data: bytes) -> Iterator[tuple[int, bytes]]:
     """The messages of a mailbox: each begins after a line `From …` with a time.
 
     If the blank line before it or the time is missing, a header must follow; otherwise the line is
@@ -98,20 +97,20 @@ def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
         yield number, QUOTED.sub(b"", data[start:end].lstrip(b"\r\n"))
 
 
-def _loaded(path: str, data: bytes, *, boxed: bool = False) -> tuple[Loaded, list[str]]:
+def _load_message(path: str, data: bytes, *, boxed: bool = False) -> tuple[Loaded, list[str]]:
     """The text of a message, and notes on what it lacks. Raises UnusableFile."""
     with contained(lambda _: UnusableFile("is not an e-mail that can be read")):
-        message = parsed(data)
+        message = parse(data)
         if not message.keys():
             raise UnusableFile("has no headers, so it is not an e-mail")
         parts = Parts(path)
-        pieces = [parts.seen(piece) for piece in parts.texts(message)]
+        pieces = [parts.as_plain(piece) for piece in parts.find_texts(message)]
         people = {name: header(message, name) for name in PEOPLE}
-        head = _head(message, PEOPLE)
-        text, marks = _joined(f"{head}\n", (piece for piece in pieces if piece.text.strip()))
+        head = _list_headers(message, PEOPLE)
+        text, marks = _join(f"{head}\n", (piece for piece in pieces if piece.text.strip()))
         if not text[len(head) :].strip():
             raise UnusableFile("has no text")
-        when = dated(message)
+        when = date_of(message)
         metadata: dict[str, Any] = {name.lower(): who for name, who in people.items() if who}
         given = header(message, "Message-ID").strip("<>")
         loaded = Loaded(
@@ -126,28 +125,28 @@ def _loaded(path: str, data: bytes, *, boxed: bool = False) -> tuple[Loaded, lis
         return loaded, [*dict.fromkeys(parts.notes)] + ([] if when else [NO_DATE])
 
 
-def parsed(data: bytes) -> "Message":
+def parse(data: bytes) -> "Message":
     """The parts of a message; headers are decoded only on demand."""
     from email import message_from_bytes, policy
 
     return message_from_bytes(data, policy=policy.compat32)
 
 
-def _field(message: "Message", name: str) -> Any:
+def _decode_header(message: "Message", name: str) -> Any:
     """A decoded header; "" if there is none, the plain value if it is malformed."""
     from email import policy
 
     raw = next((str(one) for key, one in message.raw_items() if key.lower() == name.lower()), "")
     if SURROGATE.search(raw):  # raw bytes, not encoded as headers must be
-        raw, _ = _guessed(raw.encode("utf-8", "surrogateescape"))
+        raw, _ = _guess(raw.encode("utf-8", "surrogateescape"))
     try:
         with contained(UnusableFile):
             return policy.default.header_factory(name, " ".join(raw.split()))
     except UnusableFile:  # nested groups, a name in two lines
-        return _unencoded(raw)
+        return _decode_words(raw)
 
 
-def _unencoded(raw: str) -> str:
+def _decode_words(raw: str) -> str:
     """A name, decoded if it is an encoded word."""
     from email.header import decode_header, make_header
 
@@ -158,12 +157,12 @@ def _unencoded(raw: str) -> str:
 
 def header(message: "Message", name: str) -> str:
     """The text of a header, on one line."""
-    return " ".join(readable(str(_field(message, name))).split())
+    return " ".join(readable(str(_decode_header(message, name))).split())
 
 
-def dated(message: "Message") -> datetime | None:
+def date_of(message: "Message") -> datetime | None:
     """The declared date of a message."""
-    return moment(getattr(_field(message, "Date"), "datetime", None))
+    return moment(getattr(_decode_header(message, "Date"), "datetime", None))
 
 
 @dataclass(slots=True)
@@ -174,31 +173,32 @@ class Parts:
     attached: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def texts(self, part: "Message", deep: int = 0, level: int = 0) -> Iterator[Piece]:
+    def find_texts(self, part: "Message", deep: int = 0, level: int = 0) -> Iterator[Piece]:
         """All texts of a part, in order; `deep` is its level of forwarding."""
         kind = part.get_content_type()
         inside: Any = part.get_payload() if part.is_multipart() else ()
         if inside and level > MAX_DEPTH:
             self.notes.append(f"is nested deeper than {MAX_DEPTH} levels: the rest is left out")
         elif kind in FORWARDED and inside:
-            yield Piece(
-                _head(inside[0], ("Subject", *PEOPLE, "Date")), deep=deep, name=_named(inside[0])
-            )
-            yield from self.texts(inside[0], deep + 1, level + 1)
+            about = (header(inside[0], "Subject"), header(inside[0], "From"))
+            section = f"Forwarded: {', from '.join(filter(None, about))}"
+            head = _list_headers(inside[0], ("Subject", *PEOPLE, "Date"))
+            yield Piece(head, deep=deep, name=section)
+            yield from self.find_texts(inside[0], deep + 1, level + 1)
         elif kind.startswith("message/") and inside:  # a delivery report
-            yield Piece("\n".join(_head(one, one.keys()) for one in inside), deep=deep)
+            yield Piece("\n".join(_list_headers(one, one.keys()) for one in inside), deep=deep)
         elif inside and kind == "multipart/related":  # a page with its resources
             first = str(part.get_param("start"))
             root = next((one for one in inside if one.get("Content-ID") == first), inside[0])
             self.attached += (_name(one) for one in inside if one is not root and _name(one))
-            yield from self.texts(root, deep, level + 1)
+            yield from self.find_texts(root, deep, level + 1)
         elif inside:
-            found = [[*self.texts(one, deep, level + 1)] for one in inside]
-            yield from self._chosen(found) if kind == "multipart/alternative" else chain(*found)
+            found = [[*self.find_texts(one, deep, level + 1)] for one in inside]
+            yield from self._choose(found) if kind == "multipart/alternative" else chain(*found)
         else:
-            yield from self._single(part, kind, deep)
+            yield from self._read_leaf(part, kind, deep)
 
-    def _single(self, part: "Message", kind: str, deep: int) -> Iterator[Piece]:
+    def _read_leaf(self, part: "Message", kind: str, deep: int) -> Iterator[Piece]:
         """The text of a leaf part; attachments are only named, except invitations."""
         attached, name = part.get_content_disposition() == "attachment", _name(part)
         if name or (attached and not kind.startswith("text/")):
@@ -206,62 +206,57 @@ class Parts:
         wanted = kind not in UNREAD and not (attached and name)
         # A multipart message without parts is read as text.
         if kind == CALENDAR or (wanted and kind.startswith(("text/", "multipart/"))):
-            text, notes = decoded(part)
+            text, notes = decode_part(part)
             self.notes += notes
             if text.strip():
-                yield Piece(_events(text) if kind == CALENDAR else text, kind, deep)
+                yield Piece(_list_events(text) if kind == CALENDAR else text, kind, deep)
 
-    def _chosen(self, variants: Sequence[Sequence[Piece]]) -> Iterable[Piece]:
+    def _choose(self, variants: Sequence[Sequence[Piece]]) -> Iterable[Piece]:
         """The plain variant of a text, unless it is only a pointer to the HTML variant."""
         invitations = [piece for one in variants for piece in one if piece.kind == CALENDAR]
         texts = [[piece for piece in one if piece.kind != CALENDAR] for one in variants]
         rich = [one for one in texts if any(piece.kind == html.TYPE for piece in one)]
         plain = next((one for one in texts if one and one not in rich), [])
-        seen = [self.seen(piece) for piece in rich[-1]] if rich and _brief(plain) else []
-        said, shown = _words(plain), _words(seen)
+        brief = len(_words(plain)) <= STUB
+        seen = [self.as_plain(piece) for piece in rich[-1]] if rich and brief else []
+        said, shown = {*_words(plain)}, {*_words(seen)}
         if len(shown) > len(said) and 2 * len(said & shown) < len(shown):
             plain = seen
         return [*plain, *invitations]
 
-    def seen(self, piece: Piece) -> Piece:
+    def as_plain(self, piece: Piece) -> Piece:
         """A piece as plain text."""
         if piece.kind != html.TYPE:
             return piece
-        page = html.loaded(self.path, html.parsed(piece.text))
+        page = html.load_page(self.path, html.parse_page(piece.text))
         return piece._replace(text=page.text, kind="text/plain")
 
 
-def _head(message: "Message", names: Iterable[str]) -> str:
+def _list_headers(message: "Message", names: Iterable[str]) -> str:
     known = ((name, header(message, name)) for name in dict.fromkeys(names))
     return "".join(f"{name}: {value}\n" for name, value in known if value)
 
 
-def _named(message: "Message") -> str:
-    """The section name of a forwarded message."""
-    about = (header(message, "Subject"), header(message, "From"))
-    return f"Forwarded: {', from '.join(filter(None, about))}"
-
-
 def _name(part: "Message") -> str:
     """The file name of a part."""
-    return readable(_unencoded(part.get_filename() or ""))
+    return readable(_decode_words(part.get_filename() or ""))
 
 
-def decoded(part: "Message") -> tuple[str, list[str]]:
+def decode_part(part: "Message") -> tuple[str, list[str]]:
     """The text of a part, and a note if its encoding was guessed."""
     raw: Any = part.get_payload(decode=True) or b""
     named = part.get_content_charset() or ""
     if not named and part.get_content_type() == html.TYPE:
-        named = html.declared(raw) or ""
+        named = html.find_encoding(raw) or ""
     # Text in this encoding is also valid ASCII, so guessing would not help.
     errors = "replace" if named.startswith("iso-2022") else "strict"
     try:
         return readable(raw.decode(SUPERSETS.get(named, named or "utf-8"), errors)), []
     except (LookupError, ValueError):
-        return _guessed(raw)
+        return _guess(raw)
 
 
-def _guessed(raw: bytes) -> tuple[str, list[str]]:
+def _guess(raw: bytes) -> tuple[str, list[str]]:
     """The text of bytes, with the encoding guessed as for files."""
     try:
         text, notes = decode(raw)
@@ -270,7 +265,7 @@ def _guessed(raw: bytes) -> tuple[str, list[str]]:
     return readable(text), notes
 
 
-def _joined(head: str, pieces: Iterable[Piece]) -> tuple[str, tuple[Mark, ...]]:
+def _join(head: str, pieces: Iterable[Piece]) -> tuple[str, tuple[Mark, ...]]:
     """The pieces joined; a forwarded message is a section."""
     text, marks, above = head, list[Mark](), 0
     for piece in pieces:
@@ -282,16 +277,11 @@ def _joined(head: str, pieces: Iterable[Piece]) -> tuple[str, tuple[Mark, ...]]:
     return text, tuple(marks)
 
 
-def _brief(pieces: Sequence[Piece]) -> bool:
-    return len(WORD.findall(ADDRESS.sub("", "".join(one.text for one in pieces)))) <= STUB
+def _words(pieces: Iterable[Piece]) -> list[str]:
+    return WORD.findall(ADDRESS.sub("", "\n".join(one.text for one in pieces)).casefold())
 
 
-def _words(pieces: Iterable[Piece]) -> set[str]:
-    texts = (ADDRESS.sub("", one.text) for one in pieces)
-    return {word for text in texts for word in WORD.findall(text.casefold())}
-
-
-def _events(text: str) -> str:
+def _list_events(text: str) -> str:
     """The events of a calendar, one line per property."""
     events = []
     for event in EVENT.split(FOLD.sub("", text))[1:]:

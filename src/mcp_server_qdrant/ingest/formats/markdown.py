@@ -9,9 +9,9 @@ from mcp_server_qdrant.ingest.formats.base import (
     Contents,
     Loaded,
     Mark,
-    created,
+    choose_title,
+    find_date,
     tags_of,
-    titled,
 )
 from mcp_server_qdrant.ingest.formats.front import FRONT, front_matter
 
@@ -71,89 +71,70 @@ MAX_TAGS = 100
 def read(path: str, text: str) -> Contents:
     """The text below the front matter, preceded by the front matter's description."""
     if found := FRONT.match(text):
-        record, plain = exported.taken(found[1])
+        record, plain = exported.split_record(found[1])
         if record:
             shown, body = front_matter(f"---\n{plain}---\n"), text[found.end() :]
-            made, faults = exported.restored(
-                path, record, body, shown.fields, headings(body), found.end()
-            )
+            marks = headings(body)
+            made, faults = exported.restore(path, record, body, shown.fields, marks, found.end())
             return Contents([made], shown.notes + faults)
     front = front_matter(text)
     body = text[front.end :]
-    named: dict[str, Any] = {}
-    for key, value in front.fields.items():
-        named.setdefault(key.lower(), value)
+    named = {key.lower(): value for key, value in reversed([*front.fields.items()])}
     # `published: true` is not a date.
     said = {key: named[key] for key in DATES if not isinstance(named.get(key, True), bool)}
-    when, faults = created(said)
-    title, about = _line(named.get("title")), _line(named.get("description"))
-    missing = about if about and about not in " ".join(body.split()) else ""
+    when, faults = find_date(said)
+    lines = [named.get(key) for key in ("title", "description")]
+    title, about = (" ".join(one.split()) if isinstance(one, str) else "" for one in lines)
+    missing = about if about not in " ".join(body.split()) else ""
     above = "".join(f"{one}\n\n" for one in (*front.rest, missing) if one)
-    title, marks = titled(path, tuple(headings(above + body)), title)
+    title, sections = choose_title(path, tuple(headings(above + body)), title)
     loaded = Loaded(
         text=above + body,
         title=title,
         metadata=dict(front.fields) or None,
         tags=_tags(named, body),
         created_at=when,
-        marks=marks,
+        marks=sections,
         offset=max(front.end - len(above), 0),
     )
     return Contents([loaded], front.notes + faults)
 
 
-def _line(value: Any) -> str:
-    return " ".join(value.split()) if isinstance(value, str) else ""
-
-
 def _tags(named: Mapping[str, Any], body: str) -> tuple[str, ...]:
     """The tags of the front matter and of the text, unique regardless of case."""
-    listed = [one for key in ("tags", "tag") for one in _listed(named.get(key))]
+    given: list[str] = []
+    for value in (named.get("tags"), named.get("tag")):
+        bare = value.strip("[] ") if isinstance(value, str) else ""
+        listed = bare.split("," if "," in bare else None) if isinstance(value, str) else value
+        given += tags_of(listed if isinstance(listed, list | bool) else [listed])
     names: dict[str, str] = {}
-    for one in listed or tags_of(named.get("keywords")):
+    for one in given or tags_of(named.get("keywords")):
         if name := one.strip("#\"' "):
             names.setdefault(name.casefold(), name)
-    for one in _hashtags(body):  # among very many, tags mean little
-        if len(names) < MAX_TAGS:
-            names.setdefault(one.casefold(), one)
-    return tuple(names.values())
-
-
-def _listed(value: Any) -> tuple[str, ...]:
-    if isinstance(value, str):
-        value = value.strip("[] ")
-        value = value.split("," if "," in value else None)
-    return tags_of(value if isinstance(value, list | bool) else [value])
-
-
-def _hashtags(text: str) -> Iterator[str]:
-    """The hashtags in a text, without colours and issue numbers."""
-    shown = BESIDE.sub(lambda one: "." * len(one[0]), _without(text, code=True))
-    for found in TAG.finditer(shown):
+    # Hashtags, without colours and issue numbers; among very many, tags mean little.
+    shown = HIDDEN.sub(lambda one: "." * len(one[0]), body)
+    for found in TAG.finditer(BESIDE.sub(lambda one: "." * len(one[0]), shown)):
         tag = found["tag"].rstrip("/-")
         colour = COLOUR.match(tag) and tag.lower() not in WORDS.split()
-        if tag and tag[0] not in "/-" and not tag.isdigit() and not colour:
-            yield tag
-
-
-def _without(text: str, *, code: bool = False) -> str:
-    """The text with code blocks and comments blanked out; with `code`, inline code too."""
-    sign = "." if code else " "
-    return HIDDEN.sub(lambda one: one[0] if one["ticks"] and not code else sign * len(one[0]), text)
+        if (
+            tag[:1] not in ("", "/", "-")
+            and not (tag.isdigit() or colour)
+            and len(names) < MAX_TAGS
+        ):
+            names.setdefault(tag.casefold(), tag)
+    return tuple(names.values())
 
 
 def headings(text: str) -> Iterator[Mark]:
     """The headings of all kinds, outside of code and comments."""
-    for found in LINE.finditer(_without(text)):
-        name = found["underlined"] or found["html"] or _unclosed(found["heading"] or "")
+    shown = HIDDEN.sub(lambda one: one[0] if one["ticks"] else " " * len(one[0]), text)
+    for found in LINE.finditer(shown):
+        name = found["underlined"] or found["html"] or _strip_closing(found["heading"] or "")
+        level = int(found["tag"] or len(found["hashes"] or ""))
+        if found["underline"]:
+            level = 1 if found["underline"][0] == "=" else 2
         if name := visible(name):
-            yield Mark(found.start(), _level(found), name)
-
-
-def _level(found: re.Match[str]) -> int:
-    if found["underline"]:
-        return 1 if found["underline"][0] == "=" else 2
-    return int(found["tag"] or len(found["hashes"]))
+            yield Mark(found.start(), level, name)
 
 
 def visible(heading: str) -> str:
@@ -166,7 +147,7 @@ def _seen(text: str) -> str:
     return SIGNS.sub(lambda found: found["code"] or _seen(found["label"] or ""), text)
 
 
-def _unclosed(heading: str) -> str:
+def _strip_closing(heading: str) -> str:
     """A heading without closing `#` characters, which stand alone or after a space."""
     kept = heading.rstrip(" \t\r")
     bare = kept.rstrip("#")

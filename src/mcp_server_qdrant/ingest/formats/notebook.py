@@ -9,11 +9,11 @@ from mcp_server_qdrant.ingest.formats.base import (
     Contents,
     Loaded,
     Mark,
+    choose_title,
     fault_notes,
     mapping,
-    parsed,
+    parse_json,
     readable,
-    titled,
 )
 from mcp_server_qdrant.ingest.formats.markdown import headings
 
@@ -23,20 +23,19 @@ OUTPUT = 2_000  # characters kept of an output
 
 def read(path: str, text: str) -> Contents:
     """Text, code and outputs as Markdown. Raises UnusableFile."""
-    notebook = parsed(text)
+    notebook = parse_json(text)
     cells = notebook.get("cells") if isinstance(notebook, dict) else None
     if not isinstance(cells, list):
         raise UnusableFile("is not a Jupyter notebook of version 4: it has no cells")
     about = mapping(notebook.get("metadata"))
-    language = _joined(mapping(about.get("language_info")).get("name")) or ""
+    language = _join(mapping(about.get("language_info")).get("name")) or ""
     faults: list[tuple[str, int]] = []
     text, found, starts = "", list[Mark](), list[Mark]()
     for number, cell in enumerate(cells, 1):
-        source = _joined(mapping(cell).get("source"))
+        source = _join(mapping(cell).get("source"))
         if source is None:
             faults.append(("has no source", number))
-            continue
-        if not source.strip():
+        if not (source and source.strip()):
             continue
         within = list(headings(source)) if cell.get("cell_type") == "markdown" else []
         found += [replace(mark, start=len(text) + mark.start) for mark in within]
@@ -45,12 +44,12 @@ def read(path: str, text: str) -> Contents:
         if cell.get("cell_type") == "code":
             source = "\n\n".join([f"```{language}\n{source}\n```", *_outputs(cell)])
         text += f"{source}\n\n"
-    title, marks = titled(path, found, (_joined(about.get("title")) or "").strip())
-    marks = tuple(sorted([*marks, *starts], key=lambda mark: mark.start))
+    title, sections = choose_title(path, found, (_join(about.get("title")) or "").strip())
+    marks = tuple(sorted([*sections, *starts], key=lambda mark: mark.start))
     return Contents([Loaded(text, title, marks=marks)], fault_notes("cell", faults))
 
 
-def _joined(value: Any) -> str | None:
+def _join(value: Any) -> str | None:
     """A string, which may be stored as a list of lines; None for anything else."""
     if isinstance(value, list) and all(isinstance(line, str) for line in value):
         value = "".join(value)
@@ -61,7 +60,7 @@ def _outputs(cell: Mapping[str, Any]) -> Iterator[str]:
     """The text outputs of a cell, without pictures and HTML."""
     outputs = cell.get("outputs")
     for output in map(mapping, outputs if isinstance(outputs, list) else ()):
-        shown = _joined(output.get("text") or mapping(output.get("data")).get("text/plain"))
+        shown = _join(output.get("text") or mapping(output.get("data")).get("text/plain"))
         if output.get("output_type") == "error":
             shown = readable(f"{output.get('ename')}: {output.get('evalue')}")
         if shown and shown.strip():

@@ -4,7 +4,7 @@ import io
 from zipfile import ZipFile
 
 from mcp_server_qdrant.ingest.formats import html
-from mcp_server_qdrant.ingest.formats.base import Contents, document, dublin_core
+from mcp_server_qdrant.ingest.formats.base import Contents, as_document, dublin_core
 
 UNSEEN = ["tracked-changes", "forms", "note-citation", "dc:creator", "dc:date"]
 TAGS = {
@@ -22,9 +22,9 @@ TAGS = {
 def read(path: str, data: bytes) -> Contents:
     """The text as Markdown, with its headings; page headers and footers follow at the end."""
     archive = ZipFile(io.BytesIO(data))
-    page = html.parsed(archive.read("content.xml"), "xml")
+    page = html.parse_page(archive.read("content.xml"), "xml")
     if "styles.xml" in archive.namelist():
-        styles = html.parsed(archive.read("styles.xml"), "xml")
+        styles = html.parse_page(archive.read("styles.xml"), "xml")
         page.extend(styles.find_all(["style:header", "style:footer"]))
     for comment in page.find_all("annotation"):
         if around := comment.find_parent(["text:p", "text:h"]):
@@ -39,4 +39,4 @@ def read(path: str, data: bytes) -> Contents:
         title = element.get("text:style-name") == "Title"
         element.name = f"h{level}" if name == "h" else "h1" if title else TAGS.get(name, "span")
     about = dublin_core(archive, "meta.xml")
-    return document(html.loaded(path, page, about.get("title", "")), about)
+    return as_document(html.load_page(path, page, about.get("title", "")), about)

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 from zipfile import ZipFile
 
-from mcp_server_qdrant.ingest.formats.base import described, unread
+from mcp_server_qdrant.ingest.formats.base import describe, note_unread
 
 EITHER = "{http://schemas.openxmlformats.org/markup-compatibility/2006}AlternateContent"
 GONE = "//*[local-name()='del' or local-name()='moveFrom'][*]"
@@ -25,7 +25,7 @@ FORMS = {
 }
 
 
-def parsed(part: bytes) -> Any:
+def parse_part(part: bytes) -> Any:
     """The root element of a part; None if it is not XML."""
     from lxml import etree
 
@@ -45,9 +45,9 @@ def settle(root: Any) -> None:
     for deleted in root.xpath(GONE):
         _replace(deleted)
     for either in list(root.iter(EITHER)):
-        _replace(either, next((one for one in either if texts(one).strip()), ()))
+        _replace(either, next((one for one in either if join_texts(one).strip()), ()))
     for ruby in list(root.iter("{*}ruby")):
-        _replace(ruby, [_text(ruby, "".join(map(texts, ruby.iterfind("{*}rubyBase"))))])
+        _replace(ruby, [_text(ruby, "".join(map(join_texts, ruby.iterfind("{*}rubyBase"))))])
     _describe(root)
     for holder in list(root.iter(*HOLDERS)):
         _replace(holder, [*holder])
@@ -68,13 +68,13 @@ def _describe(root: Any) -> None:
     """Put the description of each Word picture next to it."""
     for picture in root.iter("{*}drawing", "{*}pict"):
         about = next(picture.iter("{*}docPr", "{*}shape"), picture)
-        if words := described(about.get("descr") or about.get("alt", "")):
+        if words := describe(about.get("descr") or about.get("alt", "")):
             picture.addprevious(_text(picture, f" {words} "))
     for link in root.iter(*LINKS):
         link.attrib.clear()
 
 
-def texts(element: Any) -> str:
+def join_texts(element: Any) -> str:
     """All text within an element; tabs and line breaks become spaces."""
     return "".join(one.text or " " for one in element.iter("{*}t", "{*}tab", "{*}br"))
 
@@ -104,16 +104,18 @@ def _formula(element: Any) -> str:
     return FORMS[name].format_map(defaultdict(str, parts))
 
 
-def captions(root: Any) -> Iterator[str]:
+def list_captions(root: Any) -> Iterator[str]:
     """The texts of a chart, of SmartArt or of comments: paragraphs, series, categories."""
     for one in root.iter("{*}p", "{*}v", "{*}pt", "{*}text"):
         if one.tag.endswith("}p"):
-            yield texts(one)
+            yield join_texts(one)
         elif one.tag.endswith("}text") or next(one.iterancestors(*NAMED), None) is not None:
             yield one.text or ""
 
 
-def embedded(archive: ZipFile, folder: str) -> list[str]:
+def note_embedded(archive: ZipFile, folder: str) -> list[str]:
     """A note on embedded files, counted by the links in that folder."""
     links = [one for one in archive.namelist() if one.startswith(folder)]
-    return unread(sum(len(OTHERS.findall(archive.read(one))) for one in links), "embedded file")
+    return note_unread(
+        sum(len(OTHERS.findall(archive.read(one))) for one in links), "embedded file"
+    )

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from mcp_server_qdrant.core.errors import UnusableFile
-from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, Mark, readable, unread
+from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, Mark, note_unread, readable
 
 HYPHEN = "\ufffe"  # PDFium's mark of a hyphen that divides a word at the end of a line
 UNSET = ("", "Off")  # values of empty form fields
@@ -24,11 +24,13 @@ def read(path: str, data: bytes) -> Contents:
         page = document[number]
         marks.append(Mark(len(text), 0, f"page {number + 1}"))
         shown = page.get_textpage().get_text_range()
-        shown = "\n".join([shown.replace("\r\n", "\n").replace(HYPHEN, ""), *_beside(page)])
+        shown = "\n".join([shown.replace("\r\n", "\n").replace(HYPHEN, ""), *_list_fields(page)])
         text += readable(shown) + "\n\n"
         page.close()
     xfa = document.get_formtype() == pypdfium2.raw.FORMTYPE_XFA_FULL
-    notes = unread(xfa, "XFA form") + unread(document.count_attachments(), "attached file")
+    notes = note_unread(xfa, "XFA form") + note_unread(
+        document.count_attachments(), "attached file"
+    )
     if not text.strip():
         raise UnusableFile("has no text: its pages may be pictures")
     given = document.get_metadata_value("Title")
@@ -36,7 +38,7 @@ def read(path: str, data: bytes) -> Contents:
     return Contents([Loaded(text, title, marks=tuple(marks))], notes)
 
 
-def _beside(page: Any) -> Iterator[str]:
+def _list_fields(page: Any) -> Iterator[str]:
     """The form fields of a page with names and values, and its annotations."""
     from pypdfium2 import raw
 
@@ -44,24 +46,24 @@ def _beside(page: Any) -> Iterator[str]:
     for number in range(raw.FPDFPage_GetAnnotCount(page)):
         note = raw.FPDFPage_GetAnnot(page, number)
         if raw.FPDFAnnot_GetSubtype(note) != raw.FPDF_ANNOT_WIDGET:
-            texts[_string(raw.FPDFAnnot_GetStringValue, note, b"Contents")] = None
+            texts[_read_string(raw.FPDFAnnot_GetStringValue, note, b"Contents")] = None
         elif form and not raw.FPDFAnnot_GetFormFieldFlags(form, note) & PASSWORD:
             options = range(raw.FPDFAnnot_GetOptionCount(form, note))
             chosen = [n for n in options if raw.FPDFAnnot_IsOptionSelected(form, note, n)]
-            shown = [_string(raw.FPDFAnnot_GetOptionLabel, form, note, n) for n in chosen]
-            value = ", ".join(shown) or _string(raw.FPDFAnnot_GetFormFieldValue, form, note)
-            name = _string(raw.FPDFAnnot_GetFormFieldAlternateName, form, note)
-            name = name or _string(raw.FPDFAnnot_GetFormFieldName, form, note)
+            shown = [_read_string(raw.FPDFAnnot_GetOptionLabel, form, note, n) for n in chosen]
+            value = ", ".join(shown) or _read_string(raw.FPDFAnnot_GetFormFieldValue, form, note)
+            name = _read_string(raw.FPDFAnnot_GetFormFieldAlternateName, form, note)
+            name = name or _read_string(raw.FPDFAnnot_GetFormFieldName, form, note)
             texts["" if value in UNSET else f"{name}: {value}"] = None
         raw.FPDFPage_CloseAnnot(note)
     return filter(str.strip, texts)
 
 
-def _string(get: Callable[..., int], *of: Any) -> str:
+def _read_string(get: Callable[..., int], *given: Any) -> str:
     """The UTF-16 string that a PDFium function writes; a first call returns its size."""
     from pypdfium2 import raw
 
-    size = get(*of, None, 0)
+    size = get(*given, None, 0)
     buffer = ctypes.create_string_buffer(size)
-    get(*of, ctypes.cast(buffer, ctypes.POINTER(raw.FPDF_WCHAR)), size)
+    get(*given, ctypes.cast(buffer, ctypes.POINTER(raw.FPDF_WCHAR)), size)
     return buffer.raw.decode("utf-16-le", "replace").rstrip("\0").replace("\r", "\n")

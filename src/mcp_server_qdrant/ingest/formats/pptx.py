@@ -9,14 +9,14 @@ from mcp_server_qdrant.ingest.formats.base import (
     Contents,
     Loaded,
     Mark,
-    described,
-    document,
+    as_document,
+    choose_title,
+    describe,
     dublin_core,
+    note_unread,
     readable,
-    titled,
-    unread,
 )
-from mcp_server_qdrant.ingest.formats.office import captions, embedded, parsed, settle
+from mcp_server_qdrant.ingest.formats.office import list_captions, note_embedded, parse_part, settle
 
 BESIDE = ("chart", "chartEx", "diagramData", "comments")  # other parts of a slide with texts
 
@@ -41,15 +41,15 @@ def read(path: str, data: bytes) -> Contents:
     archive = ZipFile(io.BytesIO(data))
     about = dublin_core(archive, "docProps/core.xml")
     given = about.get("title", "")
-    title, _ = titled(path, (), "" if given == "PowerPoint Presentation" else given)
-    left_out = unread(broken, "damaged part") + embedded(archive, "ppt/slides/_rels/")
-    return document(Loaded(text, title, marks=tuple(marks)), about, left_out)
+    title, _ = choose_title(path, (), "" if given == "PowerPoint Presentation" else given)
+    left_out = note_unread(broken, "damaged part") + note_embedded(archive, "ppt/slides/_rels/")
+    return as_document(Loaded(text, title, marks=tuple(marks)), about, left_out)
 
 
 def _texts(shapes: Iterable[Any]) -> Iterator[str]:
     """The texts of shapes, also within groups, and the rows of tables."""
     for shape in shapes:
-        yield described(next(shape.element.iter("{*}cNvPr")).get("descr", ""))
+        yield describe(next(shape.element.iter("{*}cNvPr")).get("descr", ""))
         if hasattr(shape, "shapes"):
             yield from _texts(shape.shapes)
         elif shape.has_text_frame:
@@ -63,6 +63,6 @@ def _beside(slide: Any) -> Iterator[str | None]:
     """The text of each chart, SmartArt and comment part of a slide; None if it is damaged."""
     for link in slide.part.rels.values():
         if link.reltype.rpartition("/")[2] in BESIDE and not link.is_external:
-            root = parsed(link.target_part.blob)
-            found = map(str.strip, captions(root)) if root is not None else ()
+            root = parse_part(link.target_part.blob)
+            found = map(str.strip, list_captions(root)) if root is not None else ()
             yield "\n".join(dict.fromkeys(filter(None, found))) if root is not None else None

@@ -1,12 +1,12 @@
 """RTF: extracts the plain text with striprtf."""
 
-from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, readable, titled
+from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, choose_title, readable
 
 
 def read(path: str, text: str) -> Contents:
     """The text without its formatting."""
     from striprtf.striprtf import rtf_to_text
 
-    title, _ = titled(path, ())
+    title, _ = choose_title(path, ())
     shown = rtf_to_text(text, errors="ignore")  # type: ignore[no-untyped-call]
     return Contents([Loaded(readable(shown), title)])

@@ -6,7 +6,7 @@ of the formats is guaranteed by its vendor, so lines of an unknown kind are igno
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,10 +20,10 @@ from mcp_server_qdrant.ingest.formats.base import (
     fault_notes,
     mapping,
     name_of,
-    parsed,
+    parse_json,
     readable,
 )
-from mcp_server_qdrant.ingest.formats.chats import USER, Turn, conversation
+from mcp_server_qdrant.ingest.formats.chats import USER, Turn, join_turns
 from mcp_server_qdrant.ingest.secrets import masked
 
 ID = "-".join("?" * size for size in (8, 4, 4, 4, 12))
@@ -60,9 +60,9 @@ class Session:
 
     def say(self, speaker: str, content: Any, when: Any) -> None:
         """Add a turn, unless only the client's own text is in it."""
-        text = _said(content)
+        text = _join_blocks(content)
         if speaker == USER:
-            text = _asked(text)
+            text = _strip_injected(text)
         text, secrets = masked(readable(text.strip()))
         if len(text) > LONGEST:
             text = f"{text[: LONGEST // 2]}\n[…]\n{text[-LONGEST // 2 :]}"
@@ -77,7 +77,13 @@ def read(path: str, data: bytes) -> Contents:
     A line that is not JSON is left out with a note, unless it is an unfinished last line.
     """
     faults, lines = list[tuple[str, int]](), path.endswith(".jsonl")
-    found = list(_rows(data, faults)) if lines else [parsed(decode(data)[0])]
+    found: list[Any] = [] if lines else [parse_json(decode(data)[0])]
+    for number, row in jsonl.lines(data) if lines else ():
+        try:
+            found.append(json.loads(row))
+        except (ValueError, RecursionError):
+            if row.endswith(b"\n"):
+                faults.append(("is not JSON", number))
     rows = [row for row in found if isinstance(row, dict)]
     session = next(filter(None, (reader(rows) for reader in READERS)), None)
     if session is None and lines:
@@ -86,16 +92,7 @@ def read(path: str, data: bytes) -> Contents:
         return Contents([Loaded(decode(data)[0], name_of(path))])
     if not session.turns:
         raise UnusableFile("holds no conversation")
-    return Contents([_loaded(session)], fault_notes("line", faults), session.masked)
-
-
-def _rows(data: bytes, faults: list[tuple[str, int]]) -> Iterator[Any]:
-    for number, row in jsonl.lines(data):
-        try:
-            yield json.loads(row)
-        except (ValueError, RecursionError):
-            if row.endswith(b"\n"):
-                faults.append(("is not JSON", number))
+    return Contents([_as_text(session)], fault_notes("line", faults), session.masked)
 
 
 def _claude(rows: Sequence[Row]) -> Session | None:
@@ -177,17 +174,15 @@ def _text(value: Any) -> str:
     return line(readable(value), None) if isinstance(value, str) else ""
 
 
-def _said(content: Any) -> str:
+def _join_blocks(content: Any) -> str:
     """The text of a message, which is a string or a list of blocks."""
-    if isinstance(content, str):
-        return content
     parts = content if isinstance(content, list) else [content]
     blocks = [one if isinstance(one, dict) else {"text": one} for one in parts]
     told = (one for one in blocks if one.get("type", "text") in KINDS and not one.get("thought"))
     return "\n\n".join(one["text"] for one in told if isinstance(one.get("text"), str))
 
 
-def _asked(text: str) -> str:
+def _strip_injected(text: str) -> str:
     """The user's own words, without injected text; of a command its name and arguments.
 
     Takes linear time for any input.
@@ -207,7 +202,7 @@ def _asked(text: str) -> str:
     return "" if text.startswith(FRAMES) else text
 
 
-def _loaded(session: Session) -> Loaded:
+def _as_text(session: Session) -> Loaded:
     """The session as one text; its title is the session's name or the first prompt."""
     first = next((turn.text for turn in session.turns if turn.speaker == USER), "")
     titles, _ = masked([session.titles.get(name) for name in reversed(TITLES)])
@@ -217,4 +212,4 @@ def _loaded(session: Session) -> Loaded:
     metadata: dict[str, Any] = {name: one for name, one in zip(names, known, strict=True) if one}
     if days := sorted({turn.day for turn in session.turns if turn.day}):
         metadata |= {"days": days, "date": days[-1]}  # a resumed session has the last day's date
-    return replace(conversation(session.turns, title), metadata=masked(metadata)[0])
+    return replace(join_turns(session.turns, title), metadata=masked(metadata)[0])

@@ -1,7 +1,6 @@
 """Spreadsheets: reads each sheet like CSV, with python-calamine."""
 
 import io
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
 from typing import Any
@@ -19,7 +18,8 @@ def read(path: str, data: bytes) -> Contents:
     texts, notes = dict[str | None, Loaded](), list[str]()
     for name in book.sheet_names:
         try:
-            sheet = csv.table(f"{path}#{name}", _rows(book.get_sheet_by_name(name)))
+            rows = book.get_sheet_by_name(name).iter_rows()
+            sheet = csv.table(f"{path}#{name}", ([_show(cell) for cell in row] for row in rows))
         except UnusableFile as error:
             notes.append(f"sheet {name!r} {error}")
             continue
@@ -32,11 +32,7 @@ def read(path: str, data: bytes) -> Contents:
     return Contents([*texts.values()], notes)
 
 
-def _rows(sheet: Any) -> Iterator[list[str]]:
-    return ([_shown(cell) for cell in row] for row in sheet.iter_rows())
-
-
-def _shown(cell: Any) -> str:
+def _show(cell: Any) -> str:
     """A cell as in CSV: whole numbers without a fraction, dates in ISO 8601."""
     if isinstance(cell, float) and cell.is_integer():
         cell = int(cell)

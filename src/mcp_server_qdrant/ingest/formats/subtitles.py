@@ -21,17 +21,14 @@ def read(path: str, text: str) -> Contents:
     cues = list(CUE.finditer(text.replace("\r\n", "\n")))
     if not cues:
         raise UnusableFile("has no subtitles: no line is a time such as 00:01:02,000 --> 00:01:04")
-    lines, marks, length = list[str](), list[Mark](), 0
-    minute, last = "", ""
+    said, marks = "\n", list[Mark]()
     for cue in cues:
         for line in cue["text"].splitlines():
             shown = unescape(TAG.sub("", VOICE.sub(r"\1: ", line))).strip()
-            if not shown or shown == last:
+            if not shown or said.endswith(f"\n{shown}\n"):
                 continue
-            last = shown
-            if (now := f"{int(cue['hours'] or 0):02}:{int(cue['minutes']):02}") != minute:
-                marks.append(Mark(length, 0, now))
-                minute = now
-            lines.append(f"{shown}\n")
-            length += len(lines[-1])
-    return Contents([Loaded("".join(lines), PurePosixPath(path).stem, marks=tuple(marks))])
+            now = f"{int(cue['hours'] or 0):02}:{int(cue['minutes']):02}"
+            if not marks or marks[-1].name != now:
+                marks.append(Mark(len(said) - 1, 0, now))
+            said += f"{shown}\n"
+    return Contents([Loaded(said[1:], PurePosixPath(path).stem, marks=tuple(marks))])

@@ -9,13 +9,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from mcp_server_qdrant.core.sentences import SIGNS
-from mcp_server_qdrant.ingest.formats.base import (
-    WORD,
-    Contents,
-    Loaded,
-    Mark,
-    titled,
-)
+from mcp_server_qdrant.ingest.formats.base import WORD, Contents, Loaded, Mark, choose_title
 
 # After a blank line: text, underlined by one repeated character, maybe with the same line above.
 UNDERLINED = re.compile(
@@ -34,7 +28,7 @@ NUMBERED = re.compile(
 
 def read(path: str, text: str) -> Contents:
     """The text unchanged, with its headings as marks."""
-    title, marks = titled(path, tuple(_underlined(text)) or _numbered(text))
+    title, marks = choose_title(path, tuple(_underlined(text)) or _numbered(text))
     return Contents([Loaded(text, title if marks else PurePosixPath(path).name, marks=marks)])
 
 
@@ -45,26 +39,22 @@ def _underlined(text: str) -> Iterator[Mark]:
         above, name, below = found["above"], found["name"].rstrip(), found["below"]
         indented = not above and name.startswith((" ", "\t", "| "))
         if (
-            not WORD.search(name)
-            or len(below) < len(name)
-            or indented
-            or above not in (None, below)
+            WORD.search(name)
+            and len(below) >= len(name)
+            and above in (None, below)
+            and not indented
         ):
-            continue
-        kind = below[0], above is not None
-        if kind not in kinds:
-            kinds.append(kind)
-        yield Mark(found.start("heading"), kinds.index(kind) + 1, name.strip())
+            kind = below[0], above is not None
+            if kind not in kinds:
+                kinds.append(kind)
+            yield Mark(found.start("heading"), kinds.index(kind) + 1, name.strip())
 
 
 def _numbered(text: str) -> tuple[Mark, ...]:
     """Questions and numbered lines, with the depth of the number as level; none if only one."""
     found = [
-        Mark(
-            one.start("heading"),
-            (one["number"] or "").count(".") + 1,
-            " ".join(one["heading"].split()),
-        )
+        (one.start("heading"), (one["number"] or "").count(".") + 1, one["heading"].split())
         for one in NUMBERED.finditer(text)
     ]
-    return tuple(found) if len(found) > 1 else ()
+    many = len(found) > 1
+    return tuple(Mark(start, level, " ".join(name)) for start, level, name in found if many)
