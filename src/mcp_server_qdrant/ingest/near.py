@@ -7,7 +7,12 @@ from rapidfuzz import fuzz
 
 from mcp_server_qdrant.core.datatypes import Dense, Document, LegQuery, Target
 from mcp_server_qdrant.core.errors import QdrantMcpError
-from mcp_server_qdrant.core.subjects import beyond, same_subject, unrelated
+from mcp_server_qdrant.core.subjects import (
+    beyond,
+    same_subject,
+    tells_of_change,
+    unrelated,
+)
 from mcp_server_qdrant.ingest.encoding import encoded_text
 from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.qdrant.write.points import Points
@@ -54,6 +59,7 @@ async def near_memories(
             ids = [point for place, point in nearest if place == name]
             known |= {(name, one.id): one for one in await points.by_id(name, ids)}
         near: list[Near] = []
+        change = tells_of_change(new.text)
         for place in nearest:
             one = known.get(place)
             if one is None or one.chunk or _is(one, new) or len(near) == MOST:
@@ -67,7 +73,7 @@ async def near_memories(
                 near.append(Near(one, cosine, heir))
             elif one.chunks == new.chunks == 1 and one.file is None:
                 terms = tokens(encoded_text(one)), tokens(encoded_text(new))
-                if same_subject(beyond(cosine, floor), *terms):
+                if same_subject(beyond(cosine, floor), *terms, change=change):
                     near.append(Near(one, cosine, heir))
     except QdrantMcpError:
         return ()
