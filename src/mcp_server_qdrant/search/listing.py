@@ -16,14 +16,14 @@ from mcp_server_qdrant.search.present import (
     LINE,
     ROOM,
     dedented,
-    faults,
+    failure_notes,
     fitting,
     names,
     nothing_found,
 )
 from mcp_server_qdrant.search.ranking import TEXTLESS
 from mcp_server_qdrant.search.relevance import Hit
-from mcp_server_qdrant.search.retrieve import Fetch, standing, told_apart
+from mcp_server_qdrant.search.retrieve import Fetch, lift_void_marks, split_failures
 
 BEFORE = 60  # characters shown before a phrase
 UNDATED_SECONDS = 1.0
@@ -54,7 +54,7 @@ async def newest_points(
         return await newest.listed(target, where(target.collection), period, limit, phrases)
 
     answers = await in_time(targets, listing, seconds)
-    listed, late = told_apart([target.collection for target in targets], answers)
+    listed, late = split_failures([target.collection for target in targets], answers)
     return listed, [*(Status(name, "ok") for name in listed), *late]
 
 
@@ -67,7 +67,7 @@ async def undated(
         return await newest.undated(target, where(target.collection))
 
     answers = await in_time(targets, counted, UNDATED_SECONDS)
-    counts, failed = told_apart([target.collection for target in targets], answers)
+    counts, failed = split_failures([target.collection for target in targets], answers)
     count = sum(counts.values())
     said = [f"{amount(count, 'text')} without a date left out by since and until."] if count else []
     if unknown := [one.collection for one in failed]:
@@ -97,7 +97,7 @@ async def newest_hits(
     points.sort(key=lambda point: point[2] or EARLIEST, reverse=True)
     newest = [Hit(name, point, 0.0, 0.0, 0.0, None, None) for name, point, _ in points[:limit]]
     hits, late = await fetch.hits(newest, seconds)
-    hits = await standing(fetch, hits, seconds)
+    hits = await lift_void_marks(fetch, hits, seconds)
     hits.sort(key=lambda hit: hit.document.heir is not None)
     return [hit for hit in hits if not hit.document.textless] or hits[:TEXTLESS], late
 
@@ -133,7 +133,7 @@ def listing_page(
         results=results,
         statuses=statuses,
         notes=[
-            *faults(statuses),
+            *failure_notes(statuses),
             *([nothing] if nothing else []),
             *([COMMON] if phrases and results else []),
             *_counted(listed, count, len(hits)),

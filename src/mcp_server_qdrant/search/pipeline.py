@@ -30,7 +30,7 @@ from mcp_server_qdrant.search.present import ROOM, gist, present
 from mcp_server_qdrant.search.ranking import finish, rank
 from mcp_server_qdrant.search.relevance import Hit
 from mcp_server_qdrant.search.rerank import Ranked, Rerank
-from mcp_server_qdrant.search.retrieve import Fetch, Retrieved, completed, retrieve
+from mcp_server_qdrant.search.retrieve import Fetch, Retrieved, retrieve, with_full_payloads
 from mcp_server_qdrant.search.succession import in_order_of_time
 from mcp_server_qdrant.search.understand import (
     LAST_SECONDS,
@@ -93,7 +93,7 @@ class Pipeline:
             query = query.deeper(self.fetch.queries.without(query.condition, found.replaced))
             found = found.updated(await retrieve(self.fetch, query))
             hits = rank(found.hits, query)
-        if not hits and (phrases := _common(query)):
+        if not hits and (phrases := _common_phrases(query)):
             listed = query.targets, query.condition_of, phrases, found.statuses
             return await self._list(request, *listed, scoped=query.scope is not None)
         ranked = await self._reread(hits, query)
@@ -172,7 +172,7 @@ class Pipeline:
         """The page with its notes."""
         if not ranked.hits:
             await self._doubt(query.request, query.targets, query.left())
-        hits = await completed(self.fetch, ranked.hits, query)
+        hits = await with_full_payloads(self.fetch, ranked.hits, query)
         ranked = replace(ranked, hits=hits)
         statuses = self._settle(found.statuses)
         page = present(ranked, query, statuses, room)
@@ -218,7 +218,7 @@ class Pipeline:
         return list(worst.values())
 
 
-def _common(query: Query) -> list[re.Pattern[str]]:
+def _common_phrases(query: Query) -> list[re.Pattern[str]]:
     """The phrases of a query that has only words too common for keyword search."""
     request, searched = query.request, any(target.sparse for target in query.targets)
     if query.terms.idf or not searched or request.score_threshold is not None:
