@@ -45,7 +45,7 @@ async def better_elsewhere(
     hits: list[Hit] = []
     with suppress(QdrantMcpError, TimeoutError):
         async with asyncio.timeout(min(SECONDS, query.left())):
-            hits = await _look(understanding, query)
+            hits = await _search_outside(understanding, query)
     found = max(hits, key=lambda hit: hit.relevance, default=None)
     least = max(best.relevance + AHEAD if best else 0.0, request.score_threshold or 0.0)
     if found is None or found.relevance < least or is_weak(found, query.alpha):
@@ -76,7 +76,7 @@ def with_elsewhere(page: SearchPage, other: SearchPage, searched: Sequence[str])
     )
 
 
-async def _look(understanding: Understanding, query: Query) -> list[Hit]:
+async def _search_outside(understanding: Understanding, query: Query) -> list[Hit]:
     """The best candidates of the other collections, the largest ones if there are many."""
     text = query.request.query
     # Texts of other projects in shared collections are outside too.

@@ -9,7 +9,7 @@ from mcp_server_qdrant.core.dates import EARLIEST, Listed, Period
 from mcp_server_qdrant.core.exact import Exact, edges
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.forms import compared
-from mcp_server_qdrant.core.notation import amount, clipped
+from mcp_server_qdrant.core.notation import amount, called, clipped, some
 from mcp_server_qdrant.qdrant.read.newest import Newest
 from mcp_server_qdrant.qdrant.read.query import in_time
 from mcp_server_qdrant.search.present import (
@@ -18,7 +18,6 @@ from mcp_server_qdrant.search.present import (
     dedented,
     failure_notes,
     fitting,
-    names,
     nothing_found,
 )
 from mcp_server_qdrant.search.ranking import TEXTLESS
@@ -71,7 +70,9 @@ async def undated(
     count = sum(counts.values())
     said = [f"{amount(count, 'text')} without a date left out by since and until."] if count else []
     if unknown := [one.collection for one in failed]:
-        said.append(f"{names(unknown)}: texts without a date are left out by since and until.")
+        said.append(
+            f"{some(unknown, shown=called)}: texts without a date are left out by since and until."
+        )
     return said
 
 
@@ -161,5 +162,6 @@ def _counted(listed: AllListed, count: int, shown: int) -> list[str]:
     without = any(when is None for one in listed.values() for _, when in one.points)
     said = [f"{texts}.{' Those without a date come last.' if without else ''}{older}"]
     if parts := [name for name, one in listed.items() if not one.complete]:
-        said.append(f"{names(parts)}: it has no index for that, so that only some were looked at.")
+        unread = "it has no index for that, so that only some were looked at."
+        said.append(f"{some(parts, shown=called)}: {unread}")
     return said

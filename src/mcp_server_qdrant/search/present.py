@@ -219,12 +219,7 @@ def failure_notes(statuses: Iterable[Status]) -> list[str]:
     for status in statuses:
         if status.reason and status.state != "ok":
             found.setdefault(status.reason, []).append(status.collection)
-    return [f"{names(several)}: {reason}" for reason, several in found.items()]
-
-
-def names(several: Sequence[str]) -> str:
-    """Some of the names, and the number of others."""
-    return some(several, shown=called)
+    return [f"{some(several, shown=called)}: {reason}" for reason, several in found.items()]
 
 
 def nothing_found(
