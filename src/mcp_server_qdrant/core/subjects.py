@@ -14,14 +14,15 @@ MANY, CROWDED = 10, 0.5
 _CHANGE = re.compile(
     r"\b(?:"
     # English
-    r"now|no longer|any ?more|instead|these days|as of|since|(?:took|takes?|taken) over"
+    r"now|no longer|any ?more|instead|these days|as of|since|used to|(?:took|takes?|taken) over"
     r"|(?:mov|migrat|chang|replac|renam|upgrad|downgrad|updat|rais|increas|reduc|decreas|postpon"
     r"|reschedul|relocat|cancell?|extend|shorten|lower|switch|bump|dropp)ed|replaces|became"
     r"|rewrote|rewritten|(?:goes|went) (?:up|down)"
     # German
-    r"|jetzt|nun|inzwischen|neuerdings|künftig|ab sofort|nicht mehr|seit|stattdessen|statt(?= \w)"
-    r"|umge\w+t|umgezogen|umbenannt|gewechselt|geändert|ersetzt|erhöht|gesenkt|verlängert|verkürzt"
-    r"|verschoben|verlegt|aktualisiert|übern(?:immt|ommen)"
+    r"|jetzt|nun|inzwischen|mittlerweile|neuerdings|künftig|ab sofort|nicht mehr|seit(?:dem)?"
+    r"|stattdessen|statt(?= \w)|umge\w+t|umgezogen|umbenannt|(?:ge)?wechselt|geändert|ersetzt"
+    r"|erhöht|gesenkt|gekürzt|verlängert|verkürzt|verschoben|verlegt|aktualisiert"
+    r"|übern(?:immt|ommen)"
     # French
     r"|maintenant|désormais|dorénavant|depuis|au lieu|n(?:e |')\w+ plus|réduite?s?"
     r"|(?:remplac|chang|renomm|augment|prolong|report|déplac|migr|déménag)ée?s?"
