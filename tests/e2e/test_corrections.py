@@ -130,6 +130,14 @@ def test_a_text_that_was_changed_says_since_when_it_stands_so(agent: Agent, plac
             ],
         ),
         (
+            "which CI do we use",
+            [
+                "CI runs on Jenkins.",
+                "We migrated CI to GitHub Actions.",
+                "CI is on Buildkite now.",
+            ],
+        ),
+        (
             "Was trinke ich morgens?",
             [
                 "Ich trinke morgens Kaffee.",

@@ -7,12 +7,7 @@ from rapidfuzz import fuzz
 
 from mcp_server_qdrant.core.datatypes import Dense, Document, LegQuery, Target
 from mcp_server_qdrant.core.errors import QdrantMcpError
-from mcp_server_qdrant.core.subjects import (
-    beyond,
-    same_subject,
-    tells_of_change,
-    unrelated,
-)
+from mcp_server_qdrant.core.subjects import beyond, same_subject, tells_of_change, unrelated
 from mcp_server_qdrant.ingest.encoding import encoded_text
 from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.qdrant.write.points import Points

@@ -25,8 +25,10 @@ POOL = 10  # hits that are compared
 # The cosine of texts of which the newer one may correct the older one:
 CLOSE = 0.8  # any
 ALIKE = 0.65  # if it says that something changed, or they share a word that the query has not
-CHANGED = 0.5  # if both hold, or it says so and has two words of the query
-ANSWERS = 0.35  # share of the best one's words of the query, below CLOSE
+CHANGED = 0.5  # if both hold, or it says so and has two words of the query or its meaning
+# Below CLOSE both are about the query, by their share of what the best one has:
+WORDS = 0.35  # of the weight of its words of the query
+MEANING = 0.85  # or of its cosine to the query
 
 Place = tuple[str, PointId]
 Unit = npt.NDArray[np.float32]
@@ -37,8 +39,8 @@ _CALENDAR = frozenset((*WEEKDAYS, *MONTHS))
 class _Text(NamedTuple):
     """A hit with its place on the page, its date and its unit vector.
 
-    `terms` are its words, `asked` those of the query, `answers` their weight. `changed`: it says
-    that something changed.
+    `terms` are its words, `asked` those of the query, `words` their weight. `meaning` is its cosine
+    to the query. `changed`: it says that something changed.
     """
 
     slot: int
@@ -47,14 +49,23 @@ class _Text(NamedTuple):
     vector: Unit
     terms: frozenset[int]
     asked: frozenset[int]
-    answers: float
+    words: float
+    meaning: float
     changed: bool
+
+    def means(self, best: "_Text") -> bool:
+        """True if it is about as near to the query as the best text."""
+        return self.meaning >= MEANING * best.meaning
+
+    def fits(self, best: "_Text") -> bool:
+        """True if it has the meaning of the query, or its words."""
+        return self.words >= WORDS * best.words or self.means(best)
 
 
 async def in_order_of_time(fetch: Fetch, hits: Sequence[Hit], query: Query) -> list[Hit]:
     """Give the newest text about a subject the rank of the best one; best first."""
     floor = unrelated(hit.dense for hit in hits if hit.dense is not None)
-    texts = await _texts(fetch, hits, query)
+    texts = await _texts(fetch, hits, query, floor)
     ordered = list(hits)
     while texts:
         group = _group(texts, floor)
@@ -74,7 +85,7 @@ async def in_order_of_time(fetch: Fetch, hits: Sequence[Hit], query: Query) -> l
     return ordered
 
 
-async def _texts(fetch: Fetch, hits: Sequence[Hit], query: Query) -> list[_Text]:
+async def _texts(fetch: Fetch, hits: Sequence[Hit], query: Query, floor: float) -> list[_Text]:
     """The texts that may correct or be corrected, best first; none if all are of one date."""
     pool = hits[: min(query.limit, POOL)]
     # A label that the query has in lower case names a subject, not a speaker.
@@ -91,9 +102,10 @@ async def _texts(fetch: Fetch, hits: Sequence[Hit], query: Query) -> list[_Text]
             text = hits[n].document.text
             terms = frozenset(query.words.tokens(text))
             asked = terms & weights.keys()
-            answers = sum(weights[term] for term in asked)
+            words = sum(weights[term] for term in asked)
+            meaning = beyond(hits[n].dense or 0.0, floor)
             changed = tells_of_change(text)
-            texts.append(_Text(n, hits[n], when, vector, terms, asked, answers, changed))
+            texts.append(_Text(n, hits[n], when, vector, terms, asked, words, meaning, changed))
     return texts
 
 
@@ -131,27 +143,27 @@ async def _vectors(fetch: Fetch, hits: Sequence[Hit], query: Query) -> Mapping[P
 
 def _group(texts: Sequence[_Text], floor: float) -> list[_Text]:
     """The best text and those about the same subject, also by way of others; best first."""
-    least = ANSWERS * texts[0].answers
-    group, new, left = [texts[0]], [texts[0]], [*texts[1:]]
+    best, *left = texts
+    group, new = [best], [best]
     while new:
-        found = [one for one in left if any(_corrects(one, other, floor, least) for other in new)]
+        found = [one for one in left if any(_corrects(one, other, best, floor) for other in new)]
         slots = [one.slot for one in found]
         left = [one for one in left if one.slot not in slots]
         group, new = [*group, *found], found
     return sorted(group, key=lambda one: one.slot)
 
 
-def _corrects(one: _Text, other: _Text, floor: float, least: float) -> bool:
+def _corrects(one: _Text, other: _Text, best: _Text, floor: float) -> bool:
     """True if the newer of two texts may correct the older one."""
     shared = one.terms & other.terms
     if not shared or len(one.vector) != len(other.vector):
         return False  # of different models
     cosine = beyond(float(one.vector @ other.vector), floor)
-    if cosine >= CLOSE or min(one.answers, other.answers) < least:
+    if cosine >= CLOSE or not (one.fits(best) and other.fits(best)):
         return cosine >= CLOSE
     newer = max(one, other, key=lambda text: text.date)
     others = shared - newer.asked
-    if newer.changed and (others or len(newer.asked) > 1):
+    if newer.changed and (others or len(newer.asked) > 1 or newer.means(best)):
         return cosine >= CHANGED
     return cosine >= ALIKE and bool(newer.changed or others)
 
