@@ -16,6 +16,11 @@ pytestmark = EITHER_ENGINE
     ("before", "now", "other"),
     [
         (
+            "Billing uses SQLite.",
+            "The billing database was moved to Postgres 16.",
+            "The oak in the garden is old.",
+        ),
+        (
             "The payment term is 14 days.",
             "The payment term is 30 days now.",
             "The harbour office opens at eight.",
@@ -98,23 +103,82 @@ def test_a_text_that_was_changed_says_since_when_it_stands_so(agent: Agent, plac
 
 
 @pytest.mark.parametrize(
-    "said",
+    ("query", "said"),
     [
-        [f"Billing uses the database {one}." for one in ("SQLite", "Postgres 16", "Postgres 17")],
-        [
-            "Billing uses the database SQLite.",
-            "Billing moved its database to Postgres 16.",
-            "Decision: the database of billing is upgraded to Postgres 17.",
-        ],
+        (
+            "what database does billing use",
+            [
+                "Billing uses SQLite.",
+                "The billing database was moved to Postgres 16.",
+                "Billing database: upgraded to Postgres 17.",
+            ],
+        ),
+        (
+            "what database does billing use",
+            [
+                "Billing uses the database SQLite.",
+                "Billing moved its database to Postgres 16.",
+                "Decision: the database of billing is upgraded to Postgres 17.",
+            ],
+        ),
+        (
+            "what does deploy run on",
+            [
+                "The deploy runs on Jenkins.",
+                "The deploy was switched from Jenkins to GitHub Actions.",
+                "Deploys now run on Buildkite.",
+            ],
+        ),
+        (
+            "which CI do we use",
+            [
+                "CI runs on Jenkins.",
+                "We migrated CI to GitHub Actions.",
+                "CI is on Buildkite now.",
+            ],
+        ),
+        (
+            "Was trinke ich morgens?",
+            [
+                "Ich trinke morgens Kaffee.",
+                "Ich trinke morgens jetzt grünen Tee.",
+                "Statt Tee trinke ich morgens nur noch Wasser.",
+            ],
+        ),
     ],
 )
 def test_what_is_newer_and_says_otherwise_comes_first_and_is_marked(
-    agent: Agent, place: str, said: list[str]
+    agent: Agent, place: str, query: str, said: list[str]
 ) -> None:
-    dates = ("2026-02-01", "2026-05-01", "2026-08-01")
-    for text, day in zip(said, dates, strict=True):
-        agent.store(text, place, metadata={"created_at": day})
-    found = agent.find("what database does billing use", place)
+    for text in said:
+        agent.store(text, place)
+    found = agent.find(query, place)
 
     assert [one["text"] for one in found] == said[::-1]
     assert [one["in_time"] for one in found] == ["newest of 3", "older", "older"]
+
+
+@pytest.mark.parametrize(
+    ("query", "said", "near"),
+    [
+        (
+            "what is the wifi password of the office",
+            "The wifi password of the office is tulip.",
+            "The wifi of the office is slow in the afternoon.",
+        ),
+        (
+            "who leads the design team",
+            "Nora leads the design team.",
+            "The design team meets in the blue room.",
+        ),
+    ],
+)
+def test_what_is_newer_and_only_on_the_same_topic_stays_behind(
+    agent: Agent, place: str, query: str, said: str, near: str
+) -> None:
+    for text in (said, near):
+        agent.store(text, place)
+    found = agent.find(query, place)
+
+    assert [one["text"] for one in found] == [said, near]
+    assert "in_time" not in found[0]

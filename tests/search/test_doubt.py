@@ -3,7 +3,7 @@
 import pytest
 
 from mcp_server_qdrant.core.sentences import tokens
-from mcp_server_qdrant.search.present import doubt
+from mcp_server_qdrant.search.present import weak_notes
 from mcp_server_qdrant.search.relevance import Hit
 from tests.support import memory_server, said
 
@@ -31,11 +31,11 @@ def best(relevance: float, dense: float | None = 0.2, sparse: float | None = 1.0
 def test_a_match_is_weak_below_what_the_legs_that_were_searched_can_be_trusted_with(
     hit, alpha, weak
 ):
-    assert bool(doubt(hit, alpha)) == weak
+    assert bool(weak_notes(hit, alpha)) == weak
 
 
 def test_the_sentence_says_how_relevant_the_best_is():
-    assert doubt(best(0.184), 0.5) == ["Weak matches only: the best has relevance 0.18."]
+    assert weak_notes(best(0.184), 0.5) == ["Weak matches only: the best has relevance 0.18."]
 
 
 async def test_a_page_whose_answer_is_elsewhere_is_shorter_than_one_with_an_answer():

@@ -219,7 +219,7 @@ async def test_a_query_of_words_that_no_text_has_is_searched_by_meaning():
 
 
 async def test_collections_of_every_shape_are_searched_in_one_call(monkeypatch):
-    monkeypatch.setattr(ranking, "fold", lambda hits, *_: hits)
+    monkeypatch.setattr(ranking, "merge_copies", lambda hits, *_: hits)
     sentences = dict(enumerate(corpus(12)))
     async with (
         memory_engine() as engine,

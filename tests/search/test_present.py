@@ -6,7 +6,7 @@ import pytest
 
 from mcp_server_qdrant.core.datatypes import Status
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.search.present import faults, order, present
+from mcp_server_qdrant.search.present import failure_notes, order_notes, present
 from mcp_server_qdrant.search.relevance import Hit
 from mcp_server_qdrant.search.rerank import Ranked
 from mcp_server_qdrant.search.understand import Query, QueryVectors, Rules
@@ -48,7 +48,7 @@ def test_what_was_not_searched_is_said():
         Status("d", "ok", "not worth a note"),
     ]
 
-    assert faults(statuses) == [
+    assert failure_notes(statuses) == [
         "b: keywords only: it has no dense vector",
         "c: It did not answer in time.",
     ]
@@ -88,6 +88,6 @@ def test_what_else_the_order_follows_is_said_where_relevance_alone_would_be_anot
     older = hit(1, 0.34).rescored("recency", 0.9)
     spelled = hit(2, 0.32).rescored("fuzzy", 1.05).rescored("recency", 1.0)
 
-    assert order([spelled, older]) == ["In order of relevance x fuzzy x recency."]
-    assert order([older, spelled]) == []
-    assert order([spelled._replace(reranked=0.9), older]) == []
+    assert order_notes([spelled, older]) == ["In order of relevance x fuzzy x recency."]
+    assert order_notes([older, spelled]) == []
+    assert order_notes([spelled._replace(reranked=0.9), older]) == []

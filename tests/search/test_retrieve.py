@@ -14,7 +14,7 @@ from mcp_server_qdrant.qdrant.read import query as asking
 from mcp_server_qdrant.qdrant.read.query import LATE, Queries
 from mcp_server_qdrant.search.relevance import Hit
 from mcp_server_qdrant.search.retrieve import Fetch, Retrieved, retrieve
-from mcp_server_qdrant.search.understand import Query, QueryVectors, Rules, depth_of, embed
+from mcp_server_qdrant.search.understand import Query, QueryVectors, Rules, embed, pool_sizes
 from mcp_server_qdrant.search.words.terms import Terms
 from tests.fakes import FakeEncoder
 from tests.support import (
@@ -48,7 +48,7 @@ class Fixture:
         queries: type[Queries] = Queries,
         sizes: tuple[int, int] | None = None,
     ) -> Retrieved:
-        depth, pool = sizes or depth_of(len(self.targets), 10)
+        depth, pool = sizes or pool_sizes(len(self.targets), 10)
         query = Query(
             request=SearchRequest(query=self.terms.query),
             rules=Rules(0.5),
@@ -208,9 +208,9 @@ async def test_a_hit_that_was_deleted_meanwhile_is_left_out():
 
 
 def test_candidates_are_the_same_up_to_a_limit_of_20_and_fewer_of_many_collections():
-    assert [depth_of(n, 20) for n in (1, 3, 8, 64)] == [(60, 60), (60, 60), (23, 60), (10, 60)]
-    assert depth_of(1, 1) == depth_of(1, 20)
-    assert [depth_of(1, limit) for limit in (21, 100)] == [(120, 120), (300, 300)]
+    assert [pool_sizes(n, 20) for n in (1, 3, 8, 64)] == [(60, 60), (60, 60), (23, 60), (10, 60)]
+    assert pool_sizes(1, 1) == pool_sizes(1, 20)
+    assert [pool_sizes(1, limit) for limit in (21, 100)] == [(120, 120), (300, 300)]
 
 
 async def test_a_query_without_legs_asks_nothing():

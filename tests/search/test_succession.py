@@ -89,3 +89,34 @@ async def test_a_text_of_another_day_or_number_than_the_one_asked_for_passes_not
         )
 
     assert shown[0] == ("monday", None)
+
+
+@pytest.mark.parametrize(
+    ("newer", "first"),
+    [
+        ("the crane moved the billing harbour service database to Postgres", "newer"),
+        ("the crane harbour opens the billing service database on Monday", "older"),
+    ],
+)
+async def test_a_text_less_alike_comes_first_only_if_it_tells_of_a_change(newer, first):
+    async with memory_services() as services:
+        shown = await found(
+            services,
+            ("older", "the billing service has the database SQLite", 1),
+            ("newer", newer, 5),
+            query="billing service database SQLite has",
+        )
+
+    assert shown[0][0] == first
+
+
+async def test_a_label_that_the_query_has_in_lower_case_names_a_subject():
+    async with memory_services() as services:
+        shown = await found(
+            services,
+            ("first", "the billing service uses the database SQLite", 1),
+            ("second", "Billing: the service uses the database Postgres", 5),
+            query="billing service database SQLite",
+        )
+
+    assert shown == [("second", "newest of 2"), ("first", "older")]

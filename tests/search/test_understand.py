@@ -9,7 +9,7 @@ from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.search.understand import (
     dense_share,
     embed,
-    narrowed,
+    narrow_legs,
 )
 from tests.fakes import FakeEncoder
 from tests.support import missing, registry
@@ -22,11 +22,11 @@ ONLY_SPARSE = Target("sparse", 1, None, SPARSE, note="keywords only: it has no d
 
 
 def test_hybrid_search_leaves_the_targets_alone():
-    assert [narrowed(one, "hybrid") for one in (BOTH, ONLY_DENSE)] == [BOTH, ONLY_DENSE]
+    assert [narrow_legs(one, "hybrid") for one in (BOTH, ONLY_DENSE)] == [BOTH, ONLY_DENSE]
 
 
 def test_semantic_and_keyword_search_use_one_leg_each():
-    semantic, keyword = narrowed(BOTH, "semantic"), narrowed(BOTH, "keyword")
+    semantic, keyword = narrow_legs(BOTH, "semantic"), narrow_legs(BOTH, "keyword")
 
     assert (semantic.dense, semantic.sparse) == (DENSE, None)
     assert (keyword.dense, keyword.sparse) == (None, SPARSE)
@@ -34,7 +34,7 @@ def test_semantic_and_keyword_search_use_one_leg_each():
 
 
 def test_a_collection_without_the_leg_has_none_left_and_says_why():
-    keyword, semantic = narrowed(ONLY_DENSE, "keyword"), narrowed(ONLY_SPARSE, "semantic")
+    keyword, semantic = narrow_legs(ONLY_DENSE, "keyword"), narrow_legs(ONLY_SPARSE, "semantic")
 
     assert (keyword.dense, keyword.sparse) == (None, None)
     assert keyword.note == "keyword search needs a bm25 vector, and it has none"

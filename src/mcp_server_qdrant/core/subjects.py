@@ -3,12 +3,40 @@
 Measured with all-MiniLM-L6-v2 on pairs of statements: docs/ranking.md.
 """
 
+import re
 from collections.abc import Collection, Iterable
 
 ALIKE = 0.6  # the cosine of statements that share a word
-BARELY = 0.5  # of those that share half of the words of the shorter one
+BARELY = 0.5  # of those that share half of the words, or of which the newer one tells of a change
 # With some models all texts have cosines of 0.8: that of the least of many is none.
 MANY, CROWDED = 10, 0.5
+
+_CHANGE = re.compile(
+    r"\b(?:"
+    # English
+    r"now|no longer|any ?more|instead|these days|as of|since|used to|(?:took|takes?|taken) over"
+    r"|(?:mov|migrat|chang|replac|renam|upgrad|downgrad|updat|rais|increas|reduc|decreas|postpon"
+    r"|reschedul|relocat|cancell?|extend|shorten|lower|switch|bump|dropp)ed|replaces|became"
+    r"|rewrote|rewritten|(?:goes|went) (?:up|down)"
+    # German
+    r"|jetzt|nun|inzwischen|mittlerweile|neuerdings|künftig|ab sofort|nicht mehr|seit(?:dem)?"
+    r"|stattdessen|statt(?= \w)|umge\w+t|umgezogen|umbenannt|(?:ge)?wechselt|geändert|ersetzt"
+    r"|erhöht|gesenkt|gekürzt|verlängert|verkürzt|verschoben|verlegt|aktualisiert"
+    r"|übern(?:immt|ommen)"
+    # French
+    r"|maintenant|désormais|dorénavant|depuis|au lieu|n(?:e |')\w+ plus|réduite?s?"
+    r"|(?:remplac|chang|renomm|augment|prolong|report|déplac|migr|déménag)ée?s?"
+    # Spanish
+    r"|ahora|ya no|en (?:vez|lugar) de|sustitu(?:ido|ida|yó)"
+    r"|(?:cambi|reemplaz|renombr|actualiz|aument|aplaz|mud|migr)(?:ad[oa]|ó)s?"
+    r")\b",
+    re.IGNORECASE,
+)
+
+
+def tells_of_change(text: str) -> bool:
+    """True if a text has words such as "moved", "no longer" or "jetzt"; four languages."""
+    return bool(_CHANGE.search(text))
 
 
 def unrelated(cosines: Iterable[float]) -> float:
@@ -23,7 +51,11 @@ def beyond(cosine: float, floor: float) -> float:
     return (cosine - floor) / (1 - floor) if floor < 1 else 0.0
 
 
-def same_subject(cosine: float, first: Collection[int], second: Collection[int]) -> bool:
-    """True for statements of this cosine that have these terms."""
+def same_subject(
+    cosine: float, first: Collection[int], second: Collection[int], *, change: bool
+) -> bool:
+    """True for statements of this cosine and terms; `change`: the newer one tells of a change."""
     shared, least = len({*first} & {*second}), min(len({*first}), len({*second}))
-    return shared > 0 and (cosine >= ALIKE or (cosine >= BARELY and 2 * shared >= least))
+    if not shared:
+        return False
+    return cosine >= (BARELY if change or 2 * shared >= least else ALIKE)

@@ -8,7 +8,7 @@ from rapidfuzz import fuzz
 from mcp_server_qdrant.core.datatypes import Dense, Document, LegQuery, Target
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.notation import key_of
-from mcp_server_qdrant.core.subjects import beyond, same_subject, unrelated
+from mcp_server_qdrant.core.subjects import beyond, same_subject, tells_of_change, unrelated
 from mcp_server_qdrant.ingest.encoding import encoded_text
 from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.qdrant.write.points import Points
@@ -55,6 +55,7 @@ async def near_memories(
             ids = [point for place, point in nearest if place == name]
             known |= {(name, one.id): one for one in await points.by_id(name, ids)}
         near: list[Near] = []
+        change = tells_of_change(new.text)
         for place in nearest:
             one = known.get(place)
             if one is None or one.chunk or key_of(one) == key_of(new) or len(near) == MOST:
@@ -67,7 +68,7 @@ async def near_memories(
             repeats = cosine >= COSINE and alike >= ALIKE
             if not repeats and one.chunks == new.chunks == 1 and one.file is None:
                 terms = tokens(encoded_text(one)), tokens(encoded_text(new))
-                repeats = same_subject(beyond(cosine, floor), *terms)
+                repeats = same_subject(beyond(cosine, floor), *terms, change=change)
             if repeats:
                 near.append(Near(one, cosine, heir))
     except QdrantMcpError:

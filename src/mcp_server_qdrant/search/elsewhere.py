@@ -12,16 +12,16 @@ from dataclasses import replace
 from mcp_server_qdrant.core.datatypes import SearchPage, Targets
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.notation import called, escaped, some
-from mcp_server_qdrant.search.present import WEAKLY, weak
-from mcp_server_qdrant.search.ranking import candidates
+from mcp_server_qdrant.search.present import WEAKLY, is_weak
+from mcp_server_qdrant.search.ranking import rank_candidates
 from mcp_server_qdrant.search.relevance import Hit
-from mcp_server_qdrant.search.retrieve import candidates_of
+from mcp_server_qdrant.search.retrieve import search_candidates
 from mcp_server_qdrant.search.understand import (
     SHALLOW,
     Query,
     Understanding,
     embed,
-    narrowed,
+    narrow_legs,
 )
 
 SECONDS = 0.5
@@ -45,10 +45,10 @@ async def better_elsewhere(
     hits: list[Hit] = []
     with suppress(QdrantMcpError, TimeoutError):
         async with asyncio.timeout(min(SECONDS, query.left())):
-            hits = await _look(understanding, query)
+            hits = await _search_outside(understanding, query)
     found = max(hits, key=lambda hit: hit.relevance, default=None)
     least = max(best.relevance + AHEAD if best else 0.0, request.score_threshold or 0.0)
-    if found is None or found.relevance < least or weak(found, query.alpha):
+    if found is None or found.relevance < least or is_weak(found, query.alpha):
         return None
     return found.collection, least
 
@@ -76,7 +76,7 @@ def with_elsewhere(page: SearchPage, other: SearchPage, searched: Sequence[str])
     )
 
 
-async def _look(understanding: Understanding, query: Query) -> list[Hit]:
+async def _search_outside(understanding: Understanding, query: Query) -> list[Hit]:
     """The best candidates of the other collections, the largest ones if there are many."""
     text = query.request.query
     # Texts of other projects in shared collections are outside too.
@@ -84,7 +84,7 @@ async def _look(understanding: Understanding, query: Query) -> list[Hit]:
     searched = {*inside}
     others = [t for t in await understanding.catalog.resolve(["*"]) if t.collection not in searched]
     largest = sorted(others, key=lambda target: -target.points)[:MOST]
-    targets = Targets(narrowed(one, query.request.algorithm) for one in largest)
+    targets = Targets(narrow_legs(one, query.request.algorithm) for one in largest)
     terms, vectors = await asyncio.gather(
         understanding.terms.weighed(text, targets),
         embed(text, targets, understanding.encode, query.known),
@@ -92,5 +92,5 @@ async def _look(understanding: Understanding, query: Query) -> list[Hit]:
     query = replace(
         query, targets=targets, terms=terms, vectors=vectors, depth=SHALLOW, tags={}, confined={}
     )
-    found, _ = await candidates_of(understanding.queries, query)
-    return candidates(found, query)
+    found, _ = await search_candidates(understanding.queries, query)
+    return rank_candidates(found, query)

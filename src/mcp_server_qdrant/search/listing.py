@@ -9,21 +9,20 @@ from mcp_server_qdrant.core.dates import EARLIEST, Listed, Period
 from mcp_server_qdrant.core.exact import Exact, edges
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.forms import compared
-from mcp_server_qdrant.core.notation import amount, clipped
+from mcp_server_qdrant.core.notation import amount, called, clipped, some
 from mcp_server_qdrant.qdrant.read.newest import Newest
 from mcp_server_qdrant.qdrant.read.query import in_time
 from mcp_server_qdrant.search.present import (
     LINE,
     ROOM,
     dedented,
-    faults,
+    failure_notes,
     fitting,
-    names,
     nothing_found,
 )
 from mcp_server_qdrant.search.ranking import TEXTLESS
 from mcp_server_qdrant.search.relevance import Hit
-from mcp_server_qdrant.search.retrieve import Fetch, standing, told_apart
+from mcp_server_qdrant.search.retrieve import Fetch, lift_void_marks, split_failures
 
 BEFORE = 60  # characters shown before a phrase
 UNDATED_SECONDS = 1.0
@@ -54,7 +53,7 @@ async def newest_points(
         return await newest.listed(target, where(target.collection), period, limit, phrases)
 
     answers = await in_time(targets, listing, seconds)
-    listed, late = told_apart([target.collection for target in targets], answers)
+    listed, late = split_failures([target.collection for target in targets], answers)
     return listed, [*(Status(name, "ok") for name in listed), *late]
 
 
@@ -67,11 +66,13 @@ async def undated(
         return await newest.undated(target, where(target.collection))
 
     answers = await in_time(targets, counted, UNDATED_SECONDS)
-    counts, failed = told_apart([target.collection for target in targets], answers)
+    counts, failed = split_failures([target.collection for target in targets], answers)
     count = sum(counts.values())
     said = [f"{amount(count, 'text')} without a date left out by since and until."] if count else []
     if unknown := [one.collection for one in failed]:
-        said.append(f"{names(unknown)}: texts without a date are left out by since and until.")
+        said.append(
+            f"{some(unknown, shown=called)}: texts without a date are left out by since and until."
+        )
     return said
 
 
@@ -97,7 +98,7 @@ async def newest_hits(
     points.sort(key=lambda point: point[2] or EARLIEST, reverse=True)
     newest = [Hit(name, point, 0.0, 0.0, 0.0, None, None) for name, point, _ in points[:limit]]
     hits, late = await fetch.hits(newest, seconds)
-    hits = await standing(fetch, hits, seconds)
+    hits = await lift_void_marks(fetch, hits, seconds)
     hits.sort(key=lambda hit: hit.document.heir is not None)
     return [hit for hit in hits if not hit.document.textless] or hits[:TEXTLESS], late
 
@@ -133,7 +134,7 @@ def listing_page(
         results=results,
         statuses=statuses,
         notes=[
-            *faults(statuses),
+            *failure_notes(statuses),
             *([nothing] if nothing else []),
             *([COMMON] if phrases and results else []),
             *_counted(listed, count, len(hits)),
@@ -161,5 +162,6 @@ def _counted(listed: AllListed, count: int, shown: int) -> list[str]:
     without = any(when is None for one in listed.values() for _, when in one.points)
     said = [f"{texts}.{' Those without a date come last.' if without else ''}{older}"]
     if parts := [name for name, one in listed.items() if not one.complete]:
-        said.append(f"{names(parts)}: it has no index for that, so that only some were looked at.")
+        unread = "it has no index for that, so that only some were looked at."
+        said.append(f"{some(parts, shown=called)}: {unread}")
     return said

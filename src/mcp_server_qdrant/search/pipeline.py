@@ -1,4 +1,4 @@
-"""The read path: understand -> retrieve -> rank -> reread -> complete -> present."""
+"""The read path: understand -> retrieve -> rank -> reorder -> complete -> present."""
 
 import asyncio
 import re
@@ -30,7 +30,7 @@ from mcp_server_qdrant.search.present import ROOM, gist, present
 from mcp_server_qdrant.search.ranking import finish, rank
 from mcp_server_qdrant.search.relevance import Hit
 from mcp_server_qdrant.search.rerank import Ranked, Rerank
-from mcp_server_qdrant.search.retrieve import Fetch, Retrieved, completed, retrieve
+from mcp_server_qdrant.search.retrieve import Fetch, Retrieved, retrieve, with_full_payloads
 from mcp_server_qdrant.search.succession import in_order_of_time
 from mcp_server_qdrant.search.understand import (
     LAST_SECONDS,
@@ -83,23 +83,23 @@ class Pipeline:
             targets = await self.understanding.catalog.resolve(names)
             queries = self.fetch.queries
             where = condition_by(queries.prepare(request.where()), queries.confined(scope))
-            return await self._list(request, targets, where, scoped=scope is not None)
+            return await self._list_newest(request, targets, where, scoped=scope is not None)
         if (asked := question(request.query)) != request.query:
             request = request.model_copy(update={"query": asked})
         query = await self.understanding.query(request, folder, known)
         found = await retrieve(self.fetch, query)
         hits = rank(found.hits, query)
-        if self._short(found, hits, query):
+        if self._needs_more(found, hits, query):
             query = query.deeper(self.fetch.queries.without(query.condition, found.replaced))
             found = found.updated(await retrieve(self.fetch, query))
             hits = rank(found.hits, query)
-        if not hits and (phrases := _common(query)):
+        if not hits and (phrases := _common_phrases(query)):
             listed = query.targets, query.condition_of, phrases, found.statuses
-            return await self._list(request, *listed, scoped=query.scope is not None)
-        ranked = await self._reread(hits, query)
+            return await self._list_newest(request, *listed, scoped=query.scope is not None)
+        ranked = await self._reorder(hits, query)
         return await self._present(ranked, found, query, room)
 
-    async def _list(
+    async def _list_newest(
         self,
         request: SearchRequest,
         targets: Sequence[Target],
@@ -119,8 +119,8 @@ class Pipeline:
         hits, late = await newest_hits(self.fetch, listed, limit, seconds)
         hits = await as_of(self.history, hits, period)
         if not hits:
-            await self._doubt(request, targets, seconds)
-        settled = self._settle([*searched, *statuses, *late])
+            await self._check_names(request, targets, seconds)
+        settled = self._worst_statuses([*searched, *statuses, *late])
         page = listing_page(hits, listed, settled, request, phrases, scoped=scoped)
         return await self._with_undated(page, targets, where, period)
 
@@ -136,7 +136,7 @@ class Pipeline:
             return page
         return replace(page, notes=[*page.notes, *await undated(self.newest, targets, where)])
 
-    def _short(self, found: Retrieved, hits: Sequence[Hit], query: Query) -> bool:
+    def _needs_more(self, found: Retrieved, hits: Sequence[Hit], query: Query) -> bool:
         """True if the page has fewer results than requested and there may be more.
 
         Many candidates can be parts of one text, or copies, or deleted by now.
@@ -150,7 +150,7 @@ class Pipeline:
             there, wanted = sum(1 + len(hit.parts) for hit in hits), query.passages
         return bool(asked) and (full or found.cut) and there < wanted and query.left() > 0
 
-    async def _reread(self, hits: list[Hit], query: Query) -> Ranked:
+    async def _reorder(self, hits: list[Hit], query: Query) -> Ranked:
         """The hits in the reranker's order, if one was requested and works; never fails."""
         hits = await as_of(self.history, hits, query.period, query.words)
         reranked = None
@@ -171,10 +171,10 @@ class Pipeline:
     ) -> SearchPage:
         """The page with its notes."""
         if not ranked.hits:
-            await self._doubt(query.request, query.targets, query.left())
-        hits = await completed(self.fetch, ranked.hits, query)
+            await self._check_names(query.request, query.targets, query.left())
+        hits = await with_full_payloads(self.fetch, ranked.hits, query)
         ranked = replace(ranked, hits=hits)
-        statuses = self._settle(found.statuses)
+        statuses = self._worst_statuses(found.statuses)
         page = present(ranked, query, statuses, room)
         page = await self._with_undated(page, query.targets, query.condition_of, query.period)
         answer: Answer = "empty" if not page.results else "weak" if page.weak else "found"
@@ -192,7 +192,9 @@ class Pipeline:
             return with_elsewhere(page, other, searched)
         return page
 
-    async def _doubt(self, request: SearchRequest, targets: Sequence[Target], left: float) -> None:
+    async def _check_names(
+        self, request: SearchRequest, targets: Sequence[Target], left: float
+    ) -> None:
         """Raise RequestError if no text has the tags, or a key of the filter."""
         seconds = max(left, LAST_SECONDS)
         with within(seconds), suppress(TimeoutError):
@@ -201,7 +203,7 @@ class Pipeline:
                 if request.query_filter:
                     await self.facets.check_keys(request.query_filter, targets)
 
-    def _settle(self, statuses: Iterable[Status]) -> list[Status]:
+    def _worst_statuses(self, statuses: Iterable[Status]) -> list[Status]:
         """The worst status per collection; failed ones are resolved again at the next search."""
         worst: dict[str, Status] = {}
         for status in statuses:
@@ -218,7 +220,7 @@ class Pipeline:
         return list(worst.values())
 
 
-def _common(query: Query) -> list[re.Pattern[str]]:
+def _common_phrases(query: Query) -> list[re.Pattern[str]]:
     """The phrases of a query that has only words too common for keyword search."""
     request, searched = query.request, any(target.sparse for target in query.targets)
     if query.terms.idf or not searched or request.score_threshold is not None:

@@ -23,7 +23,7 @@ from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import LINES, WEAK, SearchRequest
 from mcp_server_qdrant.core.notation import called, every, some
 from mcp_server_qdrant.core.sentences import SIGNS, Sentence, sentences, tokens
-from mcp_server_qdrant.search.relevance import HALF, Hit, bound, within_one, written
+from mcp_server_qdrant.search.relevance import HALF, Hit, clamp, full_text, highest_bm25
 from mcp_server_qdrant.search.rerank import Ranked
 from mcp_server_qdrant.search.understand import Query
 from mcp_server_qdrant.search.words.terms import Words, share
@@ -64,8 +64,9 @@ def present(
     """The page of the best hits, at most the query's limit; `room` in tokens."""
     request, shown = query.request, ranked.hits[: query.limit]
     full = request.mode == "full"
-    lacking = absent(ranked.hits, query) if shown else []
-    weakly = doubt(ranked.best, query.alpha, missed=lost(lacking, query)) if shown else []
+    lacking = missing_exact(ranked.hits, query) if shown else []
+    missed = is_half_missing(lacking, query)
+    weakly = weak_notes(ranked.best, query.alpha, missed=missed) if shown else []
     if weakly and request.limit is None:
         room = min(room, WEAK - MORE_NOTES)
     chosen = [()] * len(shown) if full else _chosen(shown, query, room)
@@ -96,8 +97,8 @@ def present(
         notes=[
             *([f"No text found contains {every(lacking)}."] if lacking else []),
             *weakly,
-            *order(shown),
-            *faults(statuses),
+            *order_notes(shown),
+            *failure_notes(statuses),
             *([nothing] if nothing else []),
         ],
         rerank=ranked.reranked,
@@ -181,9 +182,9 @@ def why(hit: Hit, query: Query) -> dict[str, Any]:
     highest possible BM25 score; `alpha` is the weight of `meaning`. `gains` were added to the
     relevance, `factors` multiplied it.
     """
-    limit = bound(query.terms)
-    meaning = None if hit.dense is None else within_one(hit.dense)
-    words = None if hit.sparse is None or limit <= 0 else within_one(hit.sparse / limit)
+    limit = highest_bm25(query.terms)
+    meaning = None if hit.dense is None else clamp(hit.dense)
+    words = None if hit.sparse is None or limit <= 0 else clamp(hit.sparse / limit)
     alpha = query.alpha
     if meaning is None or words is None:
         alpha = 0.0 if meaning is None else 1.0
@@ -200,7 +201,7 @@ def why(hit: Hit, query: Query) -> dict[str, Any]:
     return reasons if hit.reranked is None else reasons | {"reranked": hit.reranked}
 
 
-def order(shown: Sequence[Hit]) -> list[str]:
+def order_notes(shown: Sequence[Hit]) -> list[str]:
     """A note on the factors in the order, if it is not the order of relevance.
 
     A reranker adds its own note.
@@ -212,18 +213,13 @@ def order(shown: Sequence[Hit]) -> list[str]:
     return [f"In order of relevance x {' x '.join(sorted(counted))}."] if counted else []
 
 
-def faults(statuses: Iterable[Status]) -> list[str]:
+def failure_notes(statuses: Iterable[Status]) -> list[str]:
     """Notes on collections that were not completely searched, one per reason."""
     found: dict[str, list[str]] = {}
     for status in statuses:
         if status.reason and status.state != "ok":
             found.setdefault(status.reason, []).append(status.collection)
-    return [f"{names(several)}: {reason}" for reason, several in found.items()]
-
-
-def names(several: Sequence[str]) -> str:
-    """Some of the names, and the number of others."""
-    return some(several, shown=called)
+    return [f"{some(several, shown=called)}: {reason}" for reason, several in found.items()]
 
 
 def nothing_found(
@@ -256,7 +252,7 @@ def nothing_found(
     return f"Nothing found: {helpful}." if helpful else "Nothing found."
 
 
-def weak(best: Hit, alpha: float) -> bool:
+def is_weak(best: Hit, alpha: float) -> bool:
     """True if even the best hit is probably no match:
 
         relevance < a * MEANING + (1 - a) * WORDS
@@ -267,16 +263,16 @@ def weak(best: Hit, alpha: float) -> bool:
     return best.relevance < dense * MEANING + (1 - dense) * WORDS
 
 
-def absent(hits: Iterable[Hit], query: Query) -> list[str]:
+def missing_exact(hits: Iterable[Hit], query: Query) -> list[str]:
     """The identifiers, numbers and phrases of the query that no text contains."""
     if not query.exact:
         return []
     parts = (part for hit in hits for part in (hit, *hit.parts))
-    held = {one for part in parts for one in query.exact.held(written(part.document))}
+    held = {one for part in parts for one in query.exact.held(full_text(part.document))}
     return [one for one in (*query.exact.pieces, *query.exact.phrases) if one not in held]
 
 
-def lost(absent: Iterable[str], query: Query) -> bool:
+def is_half_missing(absent: Iterable[str], query: Query) -> bool:
     """True if the missing identifiers, numbers and phrases are at least half of the query.
 
     Then the texts found are about other ones, and no match.
@@ -289,14 +285,14 @@ def lost(absent: Iterable[str], query: Query) -> bool:
     return share(terms, {**weights, **unseen}) >= HALF
 
 
-def doubt(best: Hit | None, alpha: float, *, missed: bool = False) -> list[str]:
+def weak_notes(best: Hit | None, alpha: float, *, missed: bool = False) -> list[str]:
     """The note that all matches are weak, unless a reranker trusts the best.
 
     `missed`: no text contains what the query names exactly.
     """
     if best is None or (best.reranked or 0.0) >= TRUSTED:
         return []
-    if not missed and not weak(best, alpha):
+    if not missed and not is_weak(best, alpha):
         return []
     return [f"{WEAKLY}: the best has relevance {best.relevance:.2f}."]
 

@@ -51,11 +51,11 @@ SIGNS = (string.punctuation + string.whitespace).encode()
 TextKey = tuple[str, PointId]  # collection, and the document's id or else the point's
 
 
-def candidates(found: Iterable[Scored], query: Query) -> list[Hit]:
+def rank_candidates(found: Iterable[Scored], query: Query) -> list[Hit]:
     """Rank all candidates, best first."""
     hits = calibrate(found, query.terms, query.alpha)
     hits = lift_tags(hits, query.tags, query.words, query.alpha)
-    return boost(hits, query.rules.order, query.request.priority)
+    return boost_preferred(hits, query.rules.order, query.request.priority)
 
 
 def rank(hits: Sequence[Hit], query: Query) -> list[Hit]:
@@ -64,14 +64,14 @@ def rank(hits: Sequence[Hit], query: Query) -> list[Hit]:
     with recorder().phase("rank"):
         hits = lift_titles(hits, query.words, query.alpha)
         hits = lift_verbatim(hits, query.exact, query.words, query.alpha)
-        hits = group(hits)
+        hits = group_parts(hits)
         hits = by_speaker(lift_neighbours(hits), query.terms.query)
-        hits = decay(
+        hits = decay_by_age(
             hits, request.recency_weight, request.recency_decay, rules.time_fields, query.now
         )
-        hits = retire(hits)
+        hits = promote_successors(hits)
         shown = len(hits) if request.rerank else query.limit
-        return fold(hits, shown, likeness_factor(100, query.likeness))
+        return merge_copies(hits, shown, spelling_factor(100, query.likeness))
 
 
 def finish(hits: Sequence[Hit], query: Query) -> list[Hit]:
@@ -80,11 +80,11 @@ def finish(hits: Sequence[Hit], query: Query) -> list[Hit]:
     Spelling is compared only if no reranker read the texts.
     """
     if not any(hit.reranked is not None for hit in hits):
-        hits = fuzzy(hits, query.terms.query, query.likeness, query.limit)
-    return cut(hits, query.request.score_threshold)
+        hits = boost_spelling(hits, query.terms.query, query.likeness, query.limit)
+    return drop_tail(hits, query.request.score_threshold)
 
 
-def boost(hits: Iterable[Hit], order: Sequence[str], level: Priority) -> list[Hit]:
+def boost_preferred(hits: Iterable[Hit], order: Sequence[str], level: Priority) -> list[Hit]:
     """Multiply by the factor of the operator's preferred collections; best first.
 
         factor = base ** (len(order) - position)      position counts from 0
@@ -101,7 +101,7 @@ def boost(hits: Iterable[Hit], order: Sequence[str], level: Priority) -> list[Hi
     )
 
 
-def group(hits: Iterable[Hit]) -> list[Hit]:
+def group_parts(hits: Iterable[Hit]) -> list[Hit]:
     """One hit per document, its best; the document's other hits become `parts`."""
     documents: dict[TextKey, list[Hit]] = {}
     for hit in hits:
@@ -117,7 +117,7 @@ def key_of(hit: Hit) -> TextKey:
     return hit.collection, hit.own or hit.id
 
 
-def decay(
+def decay_by_age(
     hits: Sequence[Hit], weight: float, rate: float, fields: tuple[str, ...], now: datetime
 ) -> list[Hit]:
     """Multiply by the factor of the hit's age; best first. Weight 0 changes nothing.
@@ -135,17 +135,19 @@ def decay(
 
     def aged(hit: Hit) -> Hit:
         when = age_from(hit.payload, paths)
-        return hit if when is None else hit.rescored("recency", aging(now - when, weight, rate))
+        if when is None:
+            return hit
+        return hit.rescored("recency", recency_factor(now - when, weight, rate))
 
     return by_score(map(aged, hits))
 
 
-def aging(age: timedelta, weight: float, rate: float) -> float:
+def recency_factor(age: timedelta, weight: float, rate: float) -> float:
     """The recency factor of this age, in [1 - weight, 1]."""
     return 1 - weight + weight * math.exp(-rate * max(age / DAY, 0.0))
 
 
-def retire(hits: Sequence[Hit]) -> list[Hit]:
+def promote_successors(hits: Sequence[Hit]) -> list[Hit]:
     """Give each successor the rank of the text that it supersedes; best first.
 
     The superseded text ranks behind all others; its relevance is unchanged.
@@ -183,7 +185,7 @@ def successor_of(hit: Hit) -> TextKey | None:
     return (place or hit.collection, by) if by else None
 
 
-def fold(hits: Sequence[Hit], shown: int, gain: float = 1.0) -> list[Hit]:
+def merge_copies(hits: Sequence[Hit], shown: int, gain: float = 1.0) -> list[Hit]:
     """Merge copies of a passage into the best hit, which lists the others in `also`.
 
     Copies may differ only in initial capitals, white space, punctuation and Markdown; any other
@@ -243,7 +245,7 @@ def _marks(title: str) -> list[str]:
     return [word for word in plain_words(title) if not word.isalpha()]
 
 
-def fuzzy(
+def boost_spelling(
     hits: Sequence[Hit],
     query: str,
     weight: float,
@@ -261,11 +263,11 @@ def fuzzy(
     (benchmarks/ranking/typos.py). Hits that no factor could raise into the best `shown` are
     unchanged.
     """
-    words = ordered(query, QUERY)
+    words = sorted_words(query, QUERY)
     if weight <= 0 or len(words) < SHORTEST + 2:
         return list(hits)
     least = hits[shown - 1].score if 0 < shown <= len(hits) else 0.0
-    most = likeness_factor(100, weight)
+    most = spelling_factor(100, weight)
     reach = next((n for n, hit in enumerate(hits) if hit.score * most < least), FUZZY_POOL)
     pool = min(reach, FUZZY_POOL)
     compared = [_compared(hit, words, weight) for hit in hits[:pool]]
@@ -274,30 +276,30 @@ def fuzzy(
 
 def _compared(hit: Hit, query: str, weight: float) -> Hit:
     texts = (hit.document.title or "", hit.document.text)
-    similarity = max(alike(query, ordered(text, TEXT)) for text in texts)
+    similarity = max(spelling_similarity(query, sorted_words(text, TEXT)) for text in texts)
     if similarity < LEAST:
         return hit
-    return hit.rescored("fuzzy", likeness_factor(similarity, weight))
+    return hit.rescored("fuzzy", spelling_factor(similarity, weight))
 
 
-def ordered(text: str, length: int) -> str:
+def sorted_words(text: str, length: int) -> str:
     """The words of the text's beginning, lower case and sorted, between spaces."""
     return f" {' '.join(sorted(utils.default_process(text[:TEXT])[:length].split()))} "
 
 
-def alike(query: str, text: str) -> float:
+def spelling_similarity(query: str, text: str) -> float:
     """The partial_ratio of a sorted query and a sorted text: 70 to 100, or 0."""
     if 2 * len(text) < len(query):
         return 0.0
     return fuzz.partial_ratio(query, text, score_cutoff=LEAST)
 
 
-def likeness_factor(similarity: float, weight: float) -> float:
+def spelling_factor(similarity: float, weight: float) -> float:
     """The factor of a similarity of at least 70, in [1, 1.2]."""
     return 1 + min(weight, MOST_FUZZY) * (similarity - LEAST) / (100 - LEAST)
 
 
-def cut(hits: Sequence[Hit], threshold: float | None) -> list[Hit]:
+def drop_tail(hits: Sequence[Hit], threshold: float | None) -> list[Hit]:
     """The hits that may be shown, in their order; `threshold` is the caller's.
 
     Without a threshold the tail is dropped: hits with less than a quarter of the best relevance,

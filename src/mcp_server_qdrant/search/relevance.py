@@ -101,7 +101,7 @@ def by_score(hits: Iterable[Hit]) -> list[Hit]:
     return sorted(hits, key=lambda hit: (-hit.score, hit.collection, str(hit.id)))
 
 
-def bound(terms: Terms) -> float:
+def highest_bm25(terms: Terms) -> float:
     """The highest BM25 score that any document can reach for these terms."""
     return (K1 + 1) * (sum(terms.idf.values()) if terms.ceiling is None else terms.ceiling)
 
@@ -112,8 +112,8 @@ def relevance(dense: float | None, sparse: float | None, limit: float, alpha: fl
     `dense` is a cosine, `sparse` a BM25 score under the global idf, `limit` the bound, `alpha`
     the weight of the dense leg. If a leg was not searched (None), the other has its weight too.
     """
-    meaning = 0.0 if dense is None else within_one(dense)
-    words = 0.0 if sparse is None or limit <= 0 else within_one(sparse / limit)
+    meaning = 0.0 if dense is None else clamp(dense)
+    words = 0.0 if sparse is None or limit <= 0 else clamp(sparse / limit)
     if dense is None:
         return words
     if sparse is None or limit <= 0:
@@ -121,7 +121,7 @@ def relevance(dense: float | None, sparse: float | None, limit: float, alpha: fl
     return alpha * meaning + (1 - alpha) * words
 
 
-def within_one(value: float) -> float:
+def clamp(value: float) -> float:
     """The value clamped to [0, 1], NaN to 0; faster than `min` and `max` in this hot path."""
     return value if 0.0 <= value <= 1.0 else 1.0 if value > 1.0 else 0.0
 
@@ -138,7 +138,7 @@ def calibrate(found: Iterable[Scored], terms: Terms, alpha: float) -> list[Hit]:
     idf covers all searched collections, and the bound is the highest score that any document can
     reach (k1 + 1 is the limit of BM25's term frequency factor). Source: DESIGN 3.3, measured there.
     """
-    limit = bound(terms)
+    limit = highest_bm25(terms)
     return by_score(hit for part in found for hit in _hits(part, limit, alpha))
 
 
@@ -160,11 +160,11 @@ def lifted(hit: Hit, step: str, part: float, alpha: float) -> Hit:
     words have: the most that they could contribute as keywords.
     """
     words = 1.0 if hit.dense is None else 1 - alpha
-    raised = bent(hit.relevance, words * part)
+    raised = saturate(hit.relevance, words * part)
     return hit.lifted(step, raised) if raised > hit.relevance else hit
 
 
-def bent(value: float, gain: float) -> float:
+def saturate(value: float, gain: float) -> float:
     """Relevance plus gain, in [0, 1]; increasing in both.
 
     Above a knee k at 0.8 (or at the relevance if that is higher) the curve flattens,
@@ -194,15 +194,16 @@ def lift_tags(
 
     def raised(hit: Hit) -> Hit:
         named = matches.get(hit.collection)
-        tags = carried(hit.payload, named, fold) if named else ()
+        tags = named_tags(hit.payload, named, fold) if named else ()
         if not named or not tags:
             return hit
-        return capped(hit, lifted(hit, "tags", part(tags) * TAG_GAIN * named.boost, alpha), tags)
+        gained = lifted(hit, "tags", part(tags) * TAG_GAIN * named.boost, alpha)
+        return cap_tag_gain(hit, gained, tags)
 
     return by_score(map(raised, hits))
 
 
-def carried(
+def named_tags(
     payload: Payload | None, named: TagMatch, fold: Callable[[str], str] = folded_tag
 ) -> tuple[str, ...]:
     """The payload's tags (`tags` or `metadata.tags`, a string or a list) that the query names."""
@@ -215,7 +216,7 @@ def carried(
     return tuple(text for text in texts if fold(text) in named.names)
 
 
-def capped(hit: Hit, raised: Hit, tags: tuple[str, ...]) -> Hit:
+def cap_tag_gain(hit: Hit, raised: Hit, tags: tuple[str, ...]) -> Hit:
     """The raised hit, with its relevance limited to TAG_MOST; the rest only raises the score.
 
     A tag says what a text is about, but not that it answers the query.
@@ -245,7 +246,7 @@ def lift_titles(hits: Sequence[Hit], words: Words, alpha: float) -> list[Hit]:
     return by_score(map(raised, hits))
 
 
-def written(document: Document) -> str:
+def full_text(document: Document) -> str:
     """All text of a part: title, section, source and body."""
     return "\n".join(filter(None, (document.heading, document.source, document.text)))
 
@@ -263,7 +264,7 @@ def lift_verbatim(hits: Sequence[Hit], exact: Exact, words: Words, alpha: float)
     phrases = set(exact.phrases)
     raised = []
     for hit in hits:
-        held = exact.held(written(hit.document))
+        held = exact.held(full_text(hit.document))
         if phrases <= set(held):
             terms = {term for one in held for term in words.tokens(one)}
             part = words.part(terms) if alpha < 1 else 0.0

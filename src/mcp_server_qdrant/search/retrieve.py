@@ -29,8 +29,8 @@ from mcp_server_qdrant.core.errors import EngineTimeout, QdrantMcpError, Unknown
 from mcp_server_qdrant.core.expiry import expired
 from mcp_server_qdrant.core.notation import moment
 from mcp_server_qdrant.qdrant.read.query import Queries
-from mcp_server_qdrant.search.ranking import LONGEST, candidates, successor_of
-from mcp_server_qdrant.search.relevance import Hit, bound, by_score
+from mcp_server_qdrant.search.ranking import LONGEST, rank_candidates, successor_of
+from mcp_server_qdrant.search.relevance import Hit, by_score, highest_bm25
 from mcp_server_qdrant.search.understand import Query
 
 NO_TERMS = Sparse((), ())
@@ -79,7 +79,7 @@ class Fetch:
         for hit in hits:
             wanted.setdefault(hit.collection, []).append(hit.id)
         answers = await self.queries.payloads([*wanted.items()], seconds)
-        known, late = told_apart(wanted, answers)
+        known, late = split_failures(wanted, answers)
         there = ((hit, known.get(hit.collection, {}).get(hit.id)) for hit in hits)
         return [self.read(hit, payload) for hit, payload in there if payload is not None], late
 
@@ -109,8 +109,8 @@ class _Reading:
 async def retrieve(fetch: Fetch, query: Query) -> Retrieved:
     """The best candidates of all targets with their texts; a failed target becomes a status."""
     with recorder().phase("retrieve"):
-        found, statuses = await candidates_of(fetch.queries, query)
-        scored = candidates(found, query)
+        found, statuses = await search_candidates(fetch.queries, query)
+        scored = rank_candidates(found, query)
         hits = [fetch.read(hit, hit.payload or {}) for hit in scored[: query.pool]]
         replaced = [
             fetch.to_document(one.collection, one.id, one.payload)
@@ -125,7 +125,9 @@ async def retrieve(fetch: Fetch, query: Query) -> Retrieved:
     return Retrieved(hits, found, [*statuses.values(), *failing], replaced, cut)
 
 
-async def candidates_of(queries: Queries, query: Query) -> tuple[list[Scored], dict[str, Status]]:
+async def search_candidates(
+    queries: Queries, query: Query
+) -> tuple[list[Scored], dict[str, Status]]:
     """The candidates of all targets, searched in parallel, and the status of each target."""
     legs: list[tuple[Sequence[Target], LegQuery]] = []
     targets = Targets.of(query.targets)
@@ -151,21 +153,21 @@ async def candidates_of(queries: Queries, query: Query) -> tuple[list[Scored], d
         condition=query.condition,
         period=query.period,
         seconds=query.seconds(),
-        best=None if lifted else Best(query.pool + SPARE, query.alpha, bound(query.terms)),
+        best=None if lifted else Best(query.pool + SPARE, query.alpha, highest_bm25(query.terms)),
     )
-    statuses |= {name: _fault(name, error) for name, error in failed.items()}
+    statuses |= {name: _failed_status(name, error) for name, error in failed.items()}
     for name, damage in chain.from_iterable(part.damage.items() for part in found):
         reasons = filter(None, (damage, statuses[name].reason))  # the other points were searched
         statuses[name] = Status(name, "degraded", " ".join(reasons))
     return found, statuses
 
 
-def _fault(name: str, error: QdrantMcpError) -> Status:
+def _failed_status(name: str, error: QdrantMcpError) -> Status:
     state: State = "timeout" if isinstance(error, EngineTimeout) else "failed"
     return Status(name, state, str(error))
 
 
-def told_apart(
+def split_failures(
     names: Iterable[str], answers: Iterable[T | QdrantMcpError]
 ) -> tuple[dict[str, T], list[Status]]:
     """The results by collection, and the statuses of the collections that failed."""
@@ -173,7 +175,7 @@ def told_apart(
     late: list[Status] = []
     for name, answer in zip(names, answers, strict=True):
         if isinstance(answer, QdrantMcpError):
-            late.append(_fault(name, answer))
+            late.append(_failed_status(name, answer))
         else:
             found[name] = answer
     return found, late
@@ -209,7 +211,7 @@ def _leg_query(target: Target, query: Query) -> tuple[LegQuery, State, str | Non
     return legs, state, no_terms or no_vector or target.note
 
 
-async def completed(fetch: Fetch, hits: Sequence[Hit], query: Query) -> list[Hit]:
+async def with_full_payloads(fetch: Fetch, hits: Sequence[Hit], query: Query) -> list[Hit]:
     """The hits; those that are shown in full get their complete payload if it can be read."""
     if not fetch.queries.partial:
         return list(hits)
@@ -249,20 +251,20 @@ async def with_successors(
         newest = [
             hit
             for hit in newest
-            if not expired(hit.document, now) and not _later(hit.document, end)
+            if not expired(hit.document, now) and not _begins_after(hit.document, end)
         ]
         every += newest
         late += failing
-    return await standing(fetch, every, seconds, end), late
+    return await lift_void_marks(fetch, every, seconds, end), late
 
 
-def _later(document: Document, end: datetime | None) -> bool:
+def _begins_after(document: Document, end: datetime | None) -> bool:
     """True for a text that began after the end of a period, if there is one."""
     begun = own_date(document) or moment(document.created_at)
     return bool(end and begun and begun >= end)
 
 
-async def standing(
+async def lift_void_marks(
     fetch: Fetch, hits: Sequence[Hit], seconds: float, end: datetime | None = None
 ) -> list[Hit]:
     """The hits; a text whose successor was deleted, or is newer than `end`, is not superseded."""
@@ -274,7 +276,7 @@ async def standing(
             wanted.setdefault(new[0], []).append(first)
     if not wanted:
         return list(hits)
-    lifted = await _lifted(fetch, wanted, seconds, end)
+    lifted = await _void_successors(fetch, wanted, seconds, end)
 
     def free(hit: Hit) -> Hit:
         new = successor_of(hit)
@@ -290,7 +292,7 @@ async def standing(
     return [free(hit) for hit in hits]
 
 
-async def _lifted(
+async def _void_successors(
     fetch: Fetch, wanted: Mapping[str, Sequence[PointId]], seconds: float, end: datetime | None
 ) -> dict[tuple[str, PointId], bool]:
     """The successors that supersede nothing, and whether they are there."""
@@ -303,6 +305,6 @@ async def _lifted(
             continue
         for point in points:
             there = point in answer
-            if not there or _later(fetch.to_document(name, point, answer[point]), end):
+            if not there or _begins_after(fetch.to_document(name, point, answer[point]), end):
                 lifted[name, point] = there
     return lifted

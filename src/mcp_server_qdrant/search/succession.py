@@ -1,12 +1,13 @@
 """Sorts texts about the same subject by date, newest first, and marks them.
 
-Only short texts that fit the query about equally well, share words and have similar vectors swap
-places, and only with each other. Measured: docs/ranking.md.
+Only short texts swap places, and only with each other. Measured: docs/ranking.md.
 """
 
+import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,18 +15,20 @@ import numpy.typing as npt
 from mcp_server_qdrant.core.datatypes import PointId
 from mcp_server_qdrant.core.dates import MONTHS, WEEKDAYS, date_of
 from mcp_server_qdrant.core.errors import QdrantMcpError
-from mcp_server_qdrant.core.subjects import beyond, unrelated
+from mcp_server_qdrant.core.subjects import beyond, tells_of_change, unrelated
 from mcp_server_qdrant.search.relevance import Hit, series_of
 from mcp_server_qdrant.search.retrieve import Fetch
 from mcp_server_qdrant.search.speakers import speaker_of
 from mcp_server_qdrant.search.understand import Query
 
 POOL = 10  # hits that are compared
-SAME = 0.55  # cosine of texts about the same subject, if both fit the query
-CLOSE = 0.75  # cosine of texts that differ in a word or a number
-ANSWERS = 0.65  # share of the best one's cosine to the query
-WORDS = 3  # one word in three of the shorter text is shared, or a word of the query
-LEAST = 0.4  # share of the best one's score
+# The cosine of texts of which the newer one may correct the older one:
+CLOSE = 0.8  # any
+ALIKE = 0.65  # if it says that something changed, or they share a word that the query has not
+CHANGED = 0.5  # if both hold, or it says so and has two words of the query or its meaning
+# Below CLOSE both are about the query, by their share of what the best one has:
+WORDS = 0.35  # of the weight of its words of the query
+MEANING = 0.85  # or of its cosine to the query
 
 Place = tuple[str, PointId]
 Unit = npt.NDArray[np.float32]
@@ -33,36 +36,48 @@ _WORD = re.compile(r"\w+")
 _CALENDAR = frozenset((*WEEKDAYS, *MONTHS))
 
 
+class _Text(NamedTuple):
+    """A hit with its place on the page, its date and its unit vector.
+
+    `terms` are its words, `asked` those of the query, `words` their weight. `meaning` is its cosine
+    to the query. `changed`: it says that something changed.
+    """
+
+    slot: int
+    hit: Hit
+    date: datetime
+    vector: Unit
+    terms: frozenset[int]
+    asked: frozenset[int]
+    words: float
+    meaning: float
+    changed: bool
+
+    def means(self, best: "_Text") -> bool:
+        """True if it is about as near to the query as the best text."""
+        return self.meaning >= MEANING * best.meaning
+
+    def fits(self, best: "_Text") -> bool:
+        """True if it has the meaning of the query, or its words."""
+        return self.words >= WORDS * best.words or self.means(best)
+
+
 async def in_order_of_time(fetch: Fetch, hits: Sequence[Hit], query: Query) -> list[Hit]:
     """Give the newest text about a subject the rank of the best one; best first."""
-    least = LEAST * hits[0].score if hits else 0.0
-    dated = {
-        n: when
-        for n, hit in enumerate(hits[: min(query.limit, POOL)])
-        if hit.score >= least and (when := _when(hit))
-    }
-    if len({*dated.values()}) < 2:
-        return list(hits)
-    terms = {n: frozenset(query.words.tokens(hits[n].document.text)) for n in dated}
-    shared = {n for n in dated for m in dated if n != m and terms[n] & terms[m]}
-    vectors = await _vectors(fetch, [hits[n] for n in sorted(shared)], query)
-    left = [n for n in sorted(shared) if (hits[n].collection, hits[n].id) in vectors]
     floor = unrelated(hit.dense for hit in hits if hit.dense is not None)
+    texts = await _texts(fetch, hits, query, floor)
     ordered = list(hits)
-    named = _named(query.request.query)
-    while left:
-        group = _group(left, hits, terms, vectors, floor, query.words.weights)
-        left = [n for n in left if n not in group]
-        held = named & _named(hits[group[0]].document.text)
-        tagged = {*hits[group[0]].tags}  # that the query names
-        group = [
-            n for n in group if held <= _named(hits[n].document.text) and tagged <= {*hits[n].tags}
-        ]
-        if len({dated[n] for n in group}) < 2:
+    while texts:
+        group = _group(texts, floor)
+        slots = [one.slot for one in group]
+        texts = [one for one in texts if one.slot not in slots]
+        group = _comparable(group, query)
+        if len({one.date for one in group}) < 2:
             continue
-        newest = sorted(group, key=lambda n: dated[n], reverse=True)
-        for rank, (slot, n) in enumerate(zip(sorted(group), newest, strict=True)):
-            hit, score = hits[n], hits[slot].score
+        slots = [one.slot for one in group]
+        newest = sorted(group, key=lambda one: one.date, reverse=True)
+        for rank, (slot, one) in enumerate(zip(slots, newest, strict=True)):
+            hit, score = one.hit, hits[slot].score
             if hit.score > 0 and score != hit.score:
                 hit = hit.rescored("newer", score / hit.score)._replace(score=score)
             mark = "older" if rank else f"newest of {len(group)}"
@@ -70,13 +85,31 @@ async def in_order_of_time(fetch: Fetch, hits: Sequence[Hit], query: Query) -> l
     return ordered
 
 
-def _named(text: str) -> frozenset[str]:
-    """The numbers, weekdays and months in a text, which distinguish similar subjects."""
-    words = (word.removesuffix("s") for word in _WORD.findall(text.lower()))
-    return frozenset(one for one in words if one in _CALENDAR or any(map(str.isdigit, one)))
+async def _texts(fetch: Fetch, hits: Sequence[Hit], query: Query, floor: float) -> list[_Text]:
+    """The texts that may correct or be corrected, best first; none if all are of one date."""
+    pool = hits[: min(query.limit, POOL)]
+    # A label that the query has in lower case names a subject, not a speaker.
+    subjects = frozenset(_WORD.findall(query.request.query))
+    dated = {n: when for n, hit in enumerate(pool) if (when := _when(hit, subjects))}
+    if len({*dated.values()}) < 2:
+        return []
+    vectors = await _vectors(fetch, [hits[n] for n in dated], query)
+    # Softer than the idf, which is near 0 for a subject that all texts of a collection have.
+    weights = {term: math.log1p(math.exp(idf)) for term, idf in query.words.weights.items()}
+    texts = []
+    for n, when in dated.items():
+        if (vector := vectors.get((hits[n].collection, hits[n].id))) is not None:
+            text = hits[n].document.text
+            terms = frozenset(query.words.tokens(text))
+            asked = terms & weights.keys()
+            words = sum(weights[term] for term in asked)
+            meaning = beyond(hits[n].dense or 0.0, floor)
+            changed = tells_of_change(text)
+            texts.append(_Text(n, hits[n], when, vector, terms, asked, words, meaning, changed))
+    return texts
 
 
-def _when(hit: Hit) -> datetime | None:
+def _when(hit: Hit, subjects: frozenset[str]) -> datetime | None:
     """The date of a short text that a later one may have replaced; None for other texts.
 
     Turns of a conversation and entries of a log do not replace each other.
@@ -84,45 +117,10 @@ def _when(hit: Hit) -> datetime | None:
     one = hit.document
     if hit.dense is None or one.chunks > 1 or one.file is not None or one.heir is not None:
         return None
-    if series_of(hit) or speaker_of(one.text):
+    speaker = speaker_of(one.text)
+    if series_of(hit) or (speaker and not subjects.issuperset(speaker.split())):
         return None
     return date_of(one)
-
-
-def _group(
-    left: Sequence[int],
-    hits: Sequence[Hit],
-    terms: Mapping[int, frozenset[int]],
-    vectors: Mapping[Place, Unit],
-    floor: float,
-    asked: Collection[int],
-) -> list[int]:
-    """The first of these hits and those about the same subject; `asked` are the query's terms."""
-
-    def like(n: int, m: int) -> float:
-        shared = terms[n] & terms[m]
-        few = WORDS * len(shared) < min(len(terms[n]), len(terms[m]))
-        if few and shared.isdisjoint(asked):
-            return 0.0
-        first, second = ((hits[one].collection, hits[one].id) for one in (n, m))
-        if len(vectors[first]) != len(vectors[second]):
-            return 0.0  # vectors of different models
-        return beyond(float(vectors[first] @ vectors[second]), floor)
-
-    best = hits[left[0]]
-    wanted = ANSWERS * beyond(best.dense or 0.0, floor)
-    group, new = [left[0]], [left[0]]
-    while new:
-        found = []
-        for n in left:
-            if n in group or n in found or hits[n].score < LEAST * best.score:
-                continue
-            alike = max(like(n, m) for m in new)
-            answers = beyond(hits[n].dense or 0.0, floor) >= wanted
-            if alike >= CLOSE or (alike >= SAME and answers):
-                found.append(n)
-        group, new = [*group, *found], found
-    return group
 
 
 async def _vectors(fetch: Fetch, hits: Sequence[Hit], query: Query) -> Mapping[Place, Unit]:
@@ -141,3 +139,45 @@ async def _vectors(fetch: Fetch, hits: Sequence[Hit], query: Query) -> Mapping[P
         for point, vector in answer.items()
         for found in (np.asarray(vector, np.float32),)
     }
+
+
+def _group(texts: Sequence[_Text], floor: float) -> list[_Text]:
+    """The best text and those about the same subject, also by way of others; best first."""
+    best, *left = texts
+    group, new = [best], [best]
+    while new:
+        found = [one for one in left if any(_corrects(one, other, best, floor) for other in new)]
+        slots = [one.slot for one in found]
+        left = [one for one in left if one.slot not in slots]
+        group, new = [*group, *found], found
+    return sorted(group, key=lambda one: one.slot)
+
+
+def _corrects(one: _Text, other: _Text, best: _Text, floor: float) -> bool:
+    """True if the newer of two texts may correct the older one."""
+    shared = one.terms & other.terms
+    if not shared or len(one.vector) != len(other.vector):
+        return False  # of different models
+    cosine = beyond(float(one.vector @ other.vector), floor)
+    if cosine >= CLOSE or not (one.fits(best) and other.fits(best)):
+        return cosine >= CLOSE
+    newer = max(one, other, key=lambda text: text.date)
+    others = shared - newer.asked
+    if newer.changed and (others or len(newer.asked) > 1 or newer.means(best)):
+        return cosine >= CHANGED
+    return cosine >= ALIKE and bool(newer.changed or others)
+
+
+def _comparable(group: Sequence[_Text], query: Query) -> list[_Text]:
+    """Those that have the numbers, days and tags of the query that the best one has."""
+    named = _named(query.request.query) & _named(group[0].hit.document.text)
+    tags = {*group[0].hit.tags}
+    return [
+        one for one in group if named <= _named(one.hit.document.text) and tags <= {*one.hit.tags}
+    ]
+
+
+def _named(text: str) -> frozenset[str]:
+    """The numbers, weekdays and months in a text, which distinguish similar subjects."""
+    words = (word.removesuffix("s") for word in _WORD.findall(text.lower()))
+    return frozenset(one for one in words if one in _CALENDAR or any(map(str.isdigit, one)))

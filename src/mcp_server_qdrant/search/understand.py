@@ -134,7 +134,7 @@ def condition_by(condition: Any, confined: Mapping[str, Any]) -> Callable[[str],
     return lambda name: both(confined[name], condition) if name in confined else condition
 
 
-def depth_of(apart: int, limit: int) -> tuple[int, int]:
+def pool_sizes(apart: int, limit: int) -> tuple[int, int]:
     """(candidates of each collection or vector space, texts that are ranked).
 
     `apart` is the number of collections or spaces that are queried separately.
@@ -200,7 +200,7 @@ class Understanding:
         resolved = await self.catalog.resolve(names)
         targets = resolved
         if request.algorithm != "hybrid":
-            targets = Targets(narrowed(one, request.algorithm) for one in resolved)
+            targets = Targets(narrow_legs(one, request.algorithm) for one in resolved)
         preferred = request.over(self.preferences)
         alpha = self.rules.alpha if share is None else share
         alpha = 1.0 if request.algorithm == "semantic" else alpha
@@ -212,7 +212,7 @@ class Understanding:
         passages = request.group_size or PASSAGES
         if text is not None:
             passages = request.limit or WITHIN
-        depth, pool = depth_of(targets.apart, max(limit, passages))
+        depth, pool = pool_sizes(targets.apart, max(limit, passages))
         # Spelling counts if the algorithm includes it or the caller asks for it.
         asked = "fuzzy_boost" in request.model_fields_set
         spelled = asked or request.algorithm in ("hybrid", "fuzzy")
@@ -294,7 +294,7 @@ class Understanding:
             return await embed(text, targets, self.encode, known)
 
 
-def narrowed(target: Target, algorithm: Algorithm) -> Target:
+def narrow_legs(target: Target, algorithm: Algorithm) -> Target:
     """The target with only the legs that the algorithm uses; if none is left, with a note why."""
     if algorithm == "semantic" and target.sparse is not None:
         note = target.note or "semantic search needs a dense vector, and it has none"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_server_qdrant.search.ranking import boost
+from mcp_server_qdrant.search.ranking import boost_preferred
 from mcp_server_qdrant.search.relevance import Hit
 
 
@@ -18,7 +18,7 @@ ORDER = ("work", "home")
     [("soft", 1.1**2, 1.1), ("medium", 1.25**2, 1.25), ("hard", 1.5**2, 1.5)],
 )
 def test_a_collections_factor_is_its_levels_base_to_the_power_of_its_place(level, work, home):
-    ranked = boost([hit("work", 0.1), hit("home", 0.1), hit("other", 0.1)], ORDER, level)
+    ranked = boost_preferred([hit("work", 0.1), hit("home", 0.1), hit("other", 0.1)], ORDER, level)
 
     assert [(one.collection, one.score) for one in ranked] == [
         ("work", pytest.approx(0.1 * work)),
@@ -31,5 +31,5 @@ def test_a_collections_factor_is_its_levels_base_to_the_power_of_its_place(level
 def test_natural_priority_and_an_empty_order_change_nothing():
     hits = [hit("other", 0.3), hit("work", 0.2)]
 
-    assert boost(hits, ORDER, "natural") == hits
-    assert boost(hits, (), "hard") == hits
+    assert boost_preferred(hits, ORDER, "natural") == hits
+    assert boost_preferred(hits, (), "hard") == hits

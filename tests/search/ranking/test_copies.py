@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.search.ranking import fold, plain_words
+from mcp_server_qdrant.search.ranking import merge_copies, plain_words
 from mcp_server_qdrant.search.relevance import Hit
 from tests.support import read_hit
 
@@ -25,7 +25,7 @@ def hit(text, collection="a", point=1, score=0.5, **payload) -> Hit:
 
 
 def folded(hits):
-    return fold(hits, len(hits))
+    return merge_copies(hits, len(hits))
 
 
 def same(one: str, other: str, **payload) -> bool:
@@ -180,7 +180,8 @@ def test_hits_that_could_not_be_lifted_to_the_page_are_left_as_they_are():
     best, second = hit("text one", point=1, score=1.0), hit("text two", point=2, score=0.9)
     near, far = hit("text one", point=3, score=0.8), hit("text one", point=4, score=0.7)
 
-    kept = fold([best, second, near, far], 2, gain=1.2)  # 0.8 could become 0.96, and 0.7 0.84
+    # 0.8 could become 0.96, and 0.7 0.84.
+    kept = merge_copies([best, second, near, far], 2, gain=1.2)
 
     assert [one.id for one in kept] == [1, 2, 4]
     assert places(kept[0].also) == [("a", 3)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_server_qdrant.search.ranking import cut
+from mcp_server_qdrant.search.ranking import drop_tail
 from mcp_server_qdrant.search.relevance import Hit
 
 
@@ -11,7 +11,7 @@ def hit(point: int, relevance: float, reranked: float | None = None) -> Hit:
 
 
 def shown(hits: list[Hit], threshold: float | None = None) -> list[int]:
-    return [hit.id for hit in cut(hits, threshold)]
+    return [hit.id for hit in drop_tail(hits, threshold)]
 
 
 def test_the_threshold_lets_equal_relevance_through():

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_server_qdrant.core.notation import date_paths, time_of
-from mcp_server_qdrant.search.ranking import aging, decay
+from mcp_server_qdrant.search.ranking import decay_by_age, recency_factor
 from mcp_server_qdrant.search.relevance import Hit
 from mcp_server_qdrant.settings.ranking import TIME_FIELDS
 
@@ -28,19 +28,19 @@ def hit(score: float, payload, point=1) -> Hit:
 def test_the_factor_is_the_published_formula():
     age = timedelta(days=69)
 
-    assert aging(age, 0.15, 0.01) == 1 - 0.15 + 0.15 * math.exp(-0.69)
-    assert aging(age, 1.0, 0.01) == pytest.approx(0.5016, abs=1e-4)
-    assert aging(timedelta(0), 0.15, 0.01) == 1.0
+    assert recency_factor(age, 0.15, 0.01) == 1 - 0.15 + 0.15 * math.exp(-0.69)
+    assert recency_factor(age, 1.0, 0.01) == pytest.approx(0.5016, abs=1e-4)
+    assert recency_factor(timedelta(0), 0.15, 0.01) == 1.0
 
 
 def test_a_date_in_the_future_counts_as_now():
-    assert aging(timedelta(days=-400), 0.15, 0.01) == 1.0
+    assert recency_factor(timedelta(days=-400), 0.15, 0.01) == 1.0
 
 
 def test_switched_off_the_hits_come_back_as_they_were():
     hits = [hit(0.2, {"created_at": "1999-01-01"}), hit(0.1, {})]
 
-    assert decay(hits, 0.0, 0.01, FIELDS, NOW) == hits
+    assert decay_by_age(hits, 0.0, 0.01, FIELDS, NOW) == hits
 
 
 def test_the_newer_of_two_equal_texts_comes_first_and_the_factor_is_recorded():
@@ -49,7 +49,7 @@ def test_the_newer_of_two_equal_texts_comes_first_and_the_factor_is_recorded():
         hit(0.5, {"date": "2026-11-21"}, 2),
     )
 
-    ranked = decay([old, new], *USUAL, NOW)
+    ranked = decay_by_age([old, new], *USUAL, NOW)
 
     assert [one.id for one in ranked] == [2, 1]
     assert ranked[1].factors == (("recency", pytest.approx(0.85 + 0.15 * math.exp(-7.3))),)
@@ -68,13 +68,13 @@ def test_a_text_is_as_old_as_its_own_date_says_whenever_it_was_corrected():
 def test_a_text_of_a_file_that_gives_no_date_does_not_age(doc):
     """As it is stored now, and as it was stored before, with the time of its file as a date."""
     payload = {"created_at": "2020-01-01", "updated_at": "2020-01-01", "doc": doc}
-    (kept,) = decay([hit(0.5, payload)], *USUAL, NOW)
+    (kept,) = decay_by_age([hit(0.5, payload)], *USUAL, NOW)
 
     assert kept.factors == ()
 
 
 def test_a_text_without_a_time_keeps_its_score():
-    (kept,) = decay([hit(0.5, {"document": "x"})], *USUAL, NOW)
+    (kept,) = decay_by_age([hit(0.5, {"document": "x"})], *USUAL, NOW)
 
     assert kept == hit(0.5, {"document": "x"})
 
@@ -112,6 +112,6 @@ def test_times_are_read_in_the_forms_that_tools_write(payload, fields, when):
 @given(st.floats(0, 1), st.floats(0, 20_000), st.floats(0, 20_000))
 def test_the_factor_never_rises_with_age_and_never_falls_below_what_the_weight_leaves(w, a, b):
     young, old = sorted((a, b))
-    one, other = (aging(timedelta(days=days), w, 0.01) for days in (young, old))
+    one, other = (recency_factor(timedelta(days=days), w, 0.01) for days in (young, old))
 
     assert 1 - w - 1e-9 <= other <= one <= 1 + 1e-9

@@ -8,10 +8,10 @@ from mcp_server_qdrant.search.ranking import (
     FUZZY_POOL,
     MOST_FUZZY,
     TEXT,
-    alike,
-    fuzzy,
-    likeness_factor,
-    ordered,
+    boost_spelling,
+    sorted_words,
+    spelling_factor,
+    spelling_similarity,
 )
 from mcp_server_qdrant.search.relevance import Hit
 from tests.support import read_hit
@@ -26,11 +26,11 @@ def hit(point: int, score: float, title: str | None = None, text: str = "") -> H
 
 
 def likeness(query: str, text: str) -> float:
-    return alike(ordered(query, TEXT), ordered(text, TEXT))
+    return spelling_similarity(sorted_words(query, TEXT), sorted_words(text, TEXT))
 
 
 def ranked(query: str, weight: float, *hits: Hit) -> list[tuple[int | str, float]]:
-    return [(one.id, one.score) for one in fuzzy(hits, query, weight)]
+    return [(one.id, one.score) for one in boost_spelling(hits, query, weight)]
 
 
 @pytest.mark.parametrize(
@@ -38,14 +38,14 @@ def ranked(query: str, weight: float, *hits: Hit) -> list[tuple[int | str, float
     [(70, 0.1, 1.0), (85, 0.1, 1.05), (100, 0.1, 1.1), (100, 0.2, 1.2), (100, 1.0, 1.2)],
 )
 def test_the_factor_grows_from_70_on_and_is_bounded(similarity, weight, expected):
-    assert likeness_factor(similarity, weight) == pytest.approx(expected)
+    assert spelling_factor(similarity, weight) == pytest.approx(expected)
 
 
 def test_a_title_that_reads_like_the_query_lifts_its_hit():
     hits = hit(1, 0.52, "Certificates"), hit(2, 0.5, "Backup of the booking database")
 
     assert ranked("database backup booking", 0.1, *hits)[0][0] == 2
-    (best, second) = fuzzy(hits, "booking database backup", 0.1)
+    (best, second) = boost_spelling(hits, "booking database backup", 0.1)
     assert best.factors == (("fuzzy", pytest.approx(best.score / best.relevance)),)
     assert (second.factors, second.score) == ((), 0.52)
 
@@ -80,12 +80,12 @@ def test_a_text_is_like_a_query_that_is_a_piece_of_it(query, text, expected):
 def test_without_weight_or_words_the_hits_come_back_as_they_are(query, weight):
     hits = [hit(1, 0.4, "The backups"), hit(2, 0.5, "backups")]
 
-    assert fuzzy(hits, query, weight) == hits
+    assert boost_spelling(hits, query, weight) == hits
 
 
 def test_only_the_best_hits_are_compared():
     hits = [hit(n, 1 - n / 1000, "the backup") for n in range(FUZZY_POOL + 5)]
-    changed = [one.id for one in fuzzy(hits, "the backup", 0.1) if one.factors]
+    changed = [one.id for one in boost_spelling(hits, "the backup", 0.1) if one.factors]
 
     assert changed == list(range(FUZZY_POOL))
 
@@ -95,7 +95,7 @@ def test_only_the_best_hits_are_compared():
 def test_a_clear_gap_is_never_overturned_and_nothing_is_lost(rows, query, weight):
     hits = [hit(n, score, title, text) for n, (score, title, text) in enumerate(rows)]
     hits.sort(key=lambda one: (-one.score, str(one.id)))
-    found = fuzzy(hits, query, weight)
+    found = boost_spelling(hits, query, weight)
 
     assert sorted(one.id for one in found) == sorted(one.id for one in hits)
     assert [one.relevance for one in hits] == [one.score for one in hits]
@@ -125,8 +125,8 @@ def test_the_best_are_the_same_when_only_those_are_compared_that_can_get_there(
         (hit(n, score, title, text) for n, (score, title, text) in enumerate(rows)),
         key=lambda one: -one.score,
     )
-    every = fuzzy(hits, query, weight)
-    some = fuzzy(hits, query, weight, shown)
+    every = boost_spelling(hits, query, weight)
+    some = boost_spelling(hits, query, weight, shown)
 
     assert [(one.id, one.score) for one in some[:shown]] == [
         (one.id, one.score) for one in every[:shown]

@@ -1,6 +1,6 @@
 """Texts that another one supersedes."""
 
-from mcp_server_qdrant.search.ranking import SUPERSEDED, retire
+from mcp_server_qdrant.search.ranking import SUPERSEDED, promote_successors
 from mcp_server_qdrant.search.relevance import Hit
 from tests.support import read_hit
 
@@ -11,7 +11,7 @@ def hit(point: int, score: float, by: int | None = None) -> Hit:
 
 
 def test_a_successor_takes_the_place_whatever_its_relevance():
-    ranked = retire([hit(1, 0.9, by=4), hit(2, 0.5), hit(3, 0.05), hit(4, 0.0)])
+    ranked = promote_successors([hit(1, 0.9, by=4), hit(2, 0.5), hit(3, 0.05), hit(4, 0.0)])
 
     assert [(one.id, one.relevance, one.supersedes) for one in ranked] == [
         (4, 0.9, "1"),
@@ -23,7 +23,7 @@ def test_a_successor_takes_the_place_whatever_its_relevance():
 
 
 def test_a_better_successor_keeps_its_own_place():
-    ranked = retire([hit(2, 0.9), hit(1, 0.4, by=2)])
+    ranked = promote_successors([hit(2, 0.9), hit(1, 0.4, by=2)])
 
     assert [(one.id, one.score, one.supersedes) for one in ranked] == [
         (2, 0.9, "1"),
@@ -32,21 +32,21 @@ def test_a_better_successor_keeps_its_own_place():
 
 
 def test_the_last_of_several_versions_takes_the_place_of_all():
-    ranked = retire([hit(1, 0.9, by=2), hit(2, 0.5, by=3), hit(3, 0.1)])
+    ranked = promote_successors([hit(1, 0.9, by=2), hit(2, 0.5, by=3), hit(3, 0.1)])
 
     assert [one.id for one in ranked] == [3, 1, 2]
     assert (ranked[0].score, ranked[0].supersedes) == (0.9, "2")
 
 
 def test_without_its_successor_it_comes_behind_all_others():
-    assert [one.id for one in retire([hit(1, 0.9, by=7), hit(2, 0.1)])] == [2, 1]
+    assert [one.id for one in promote_successors([hit(1, 0.9, by=7), hit(2, 0.1)])] == [2, 1]
 
 
 def test_versions_that_supersede_one_another_end():
-    assert len(retire([hit(1, 0.9, by=2), hit(2, 0.5, by=1)])) == 2
+    assert len(promote_successors([hit(1, 0.9, by=2), hit(2, 0.5, by=1)])) == 2
 
 
 def test_without_any_the_order_stays():
     hits = [hit(1, 0.2), hit(2, 0.3)]
 
-    assert retire(hits) == hits
+    assert promote_successors(hits) == hits

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from mcp_server_qdrant.core.datatypes import Candidate, DenseLeg, Scored, SparseLeg, Target
-from mcp_server_qdrant.search.relevance import bound, calibrate, relevance
+from mcp_server_qdrant.search.relevance import calibrate, highest_bm25, relevance
 from mcp_server_qdrant.search.words.terms import Terms, global_idf
 
 DENSE = DenseLeg("fast-x", 4, "cosine", "x")
@@ -50,7 +50,7 @@ def test_the_worked_example_of_the_formula():
 
     terms = Terms(query="q", idf=idf, sparse={})
 
-    assert bound(terms) == pytest.approx(6.9387047, abs=1e-6)  # 2.2 * 3.1539567
+    assert highest_bm25(terms) == pytest.approx(6.9387047, abs=1e-6)  # 2.2 * 3.1539567
 
     hits = calibrate(
         [

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.search.relevance import Hit, carried, folded_tag
+from mcp_server_qdrant.search.relevance import Hit, folded_tag, named_tags
 from mcp_server_qdrant.search.relevance import lift_tags as lifted_by_tags
 from mcp_server_qdrant.search.words.tags import TagMatch
 from mcp_server_qdrant.search.words.terms import Terms, Words
@@ -52,7 +52,7 @@ def test_a_tag_is_compared_by_its_words_in_lower_case(tag, name):
     ],
 )
 def test_a_point_carries_a_tag_in_either_place_as_text_or_list(payload, found):
-    assert carried(payload, APOLLO) == found
+    assert named_tags(payload, APOLLO) == found
 
 
 def lift_tags(hits, matches, terms: Terms, alpha: float) -> list[Hit]:

@@ -14,9 +14,9 @@ from mcp_server_qdrant.search.words.tags import (
     CACHE_SECONDS,
     TagIndex,
     TagMatch,
-    by_name,
-    match,
-    names_in,
+    group_by_name,
+    match_tags,
+    word_runs,
 )
 from tests.support import Clock, find, memory_engine, memory_services, remember, texts
 
@@ -57,7 +57,7 @@ async def settle(index: TagIndex) -> None:
 
 
 def test_words_and_runs_of_up_to_three_can_be_tags():
-    assert names_in("The home-lab plan now") == {
+    assert word_runs("The home-lab plan now") == {
         "the": {0},
         "the home": {0, 1},
         "the home lab": {0, 1, 2},
@@ -71,20 +71,20 @@ def test_words_and_runs_of_up_to_three_can_be_tags():
         "plan now": {3, 4},
         "now": {4},
     }
-    assert names_in("?") == {}
+    assert word_runs("?") == {}
 
 
 def test_a_long_query_costs_no_more_than_its_first_words():
-    assert len(names_in(" ".join(f"w{n}" for n in range(5000)))) == 3 * 64 - 3
+    assert len(word_runs(" ".join(f"w{n}" for n in range(5000)))) == 3 * 64 - 3
 
 
 def test_the_match_holds_every_spelling_and_where_it_stands():
-    known = by_name([("tags", "Home-Lab"), ("metadata.tags", "home lab"), ("tags", "zeus")])
+    known = group_by_name([("tags", "Home-Lab"), ("metadata.tags", "home lab"), ("tags", "zeus")])
 
-    assert match(names_in("my home lab"), known) == TagMatch(
+    assert match_tags(word_runs("my home lab"), known) == TagMatch(
         (("tags", "Home-Lab"), ("metadata.tags", "home lab")), frozenset({"home lab"}), 1.0
     )
-    assert match(names_in("laboratory"), known) is None
+    assert match_tags(word_runs("laboratory"), known) is None
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ def test_the_match_holds_every_spelling_and_where_it_stands():
     [("a b", 1.0), ("a b c", 1.5), ("a a a", 1.5), ("x y z w", 1.5), ("x y z", 1.0), ("a", 1.0)],
 )
 def test_three_words_that_are_tags_count_more(query, boost):
-    known = by_name([("tags", tag) for tag in ("a", "b", "c", "x y", "z w")])
-    found = match(names_in(query), known)
+    known = group_by_name([("tags", tag) for tag in ("a", "b", "c", "x y", "z w")])
+    found = match_tags(word_runs(query), known)
 
     assert found is not None
     assert found.boost == boost

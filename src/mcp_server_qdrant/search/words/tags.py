@@ -78,8 +78,8 @@ class TagIndex:
         if tasks := [self._looking_up(name) for name in stale]:
             await asyncio.wait(tasks, timeout=WAIT_SECONDS)
         known = [(name, tags) for name in wanted if (tags := self._known.get(name, NEVER)[0])]
-        names = names_in(query) if known else {}
-        return {name: found for name, tags in known if (found := match(names, tags))}
+        names = word_runs(query) if known else {}
+        return {name: found for name, tags in known if (found := match_tags(names, tags))}
 
     async def check(self, wanted: Sequence[str], targets: Sequence[Target]) -> None:
         """Raise RequestError where no text has any of these tags, naming those that there are.
@@ -127,7 +127,7 @@ class TagIndex:
         """Ask for the tags; where that fails, the old ones go on serving."""
         tags, _ = self._known.get(name, NEVER)
         with suppress(QdrantMcpError):
-            tags = by_name(await self._all(name))
+            tags = group_by_name(await self._all(name))
         if self._under_way.get(name) is asyncio.current_task():
             self._known[name] = tags, self.clock() + CACHE_SECONDS
             del self._under_way[name]
@@ -145,7 +145,7 @@ def folded_tag(text: str) -> str:
     return " ".join(_TAG_WORD.findall(seen(text).casefold()))
 
 
-def names_in(query: str) -> dict[str, frozenset[int]]:
+def word_runs(query: str) -> dict[str, frozenset[int]]:
     """Each word of the query and each run of up to three, with the places of their words."""
     words = folded_tag(query).split()[:QUERY_WORDS]
     found: dict[str, frozenset[int]] = {}
@@ -156,7 +156,7 @@ def names_in(query: str) -> dict[str, frozenset[int]]:
     return found
 
 
-def by_name(tags: Iterable[Stored]) -> dict[str, tuple[Stored, ...]]:
+def group_by_name(tags: Iterable[Stored]) -> dict[str, tuple[Stored, ...]]:
     """The tags under the names by which they are compared."""
     found: dict[str, tuple[Stored, ...]] = {}
     for key, value in tags:
@@ -166,7 +166,7 @@ def by_name(tags: Iterable[Stored]) -> dict[str, tuple[Stored, ...]]:
     return found
 
 
-def match(
+def match_tags(
     names: Mapping[str, frozenset[int]], tags: Mapping[str, tuple[Stored, ...]]
 ) -> TagMatch | None:
     """The tags that are named; they count 1.5 times where three or more words name them."""
