@@ -48,7 +48,7 @@ def unlaid(monkeypatch):
         return None
 
     monkeypatch.setattr(maps, "installed", lambda: True)
-    monkeypatch.setattr(maps, "neighbours", nothing)
+    monkeypatch.setattr(maps, "lay_out_neighbours", nothing)
 
 
 async def store(client: Client, collection: str, *texts: str) -> None:
@@ -115,7 +115,7 @@ async def test_regions_are_told_by_name_and_size(monkeypatch):
         region = Region("wing lift", ("wing lift", "drag"), 20, 0)
         return Neighbours(np.zeros((60, 2)), np.zeros(60, np.uint8), (region,))
 
-    monkeypatch.setattr(maps, "neighbours", laid)
+    monkeypatch.setattr(maps, "lay_out_neighbours", laid)
     async with memory_server() as client:
         await store(client, "notes", *(f"wing lift {n}" for n in range(60)))
         result = await project(client)
