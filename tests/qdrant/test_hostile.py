@@ -12,11 +12,7 @@ from qdrant_client import AsyncQdrantClient, models
 
 import mcp_server_qdrant.qdrant
 from mcp_server_qdrant.app.services import wire
-from mcp_server_qdrant.core.errors import (
-    EngineFailure,
-    EngineTimeout,
-    QdrantMcpError,
-)
+from mcp_server_qdrant.core.errors import EngineFailure, EngineTimeout, QdrantMcpError
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.server.remote import RemoteClient
 from tests.fakes import FakeEncoder

@@ -9,11 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 from qdrant_client import models
 
-from mcp_server_qdrant.core.errors import (
-    InvalidPoint,
-    RequestError,
-    UnknownCollection,
-)
+from mcp_server_qdrant.core.errors import InvalidPoint, RequestError, UnknownCollection
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
@@ -205,10 +201,7 @@ async def test_only_own_points_are_deleted_or_changed(engine, chosen):
     assert left == [2, 3, 4, *range(11, 21), 30]
 
 
-@pytest.mark.parametrize(
-    ("payload", "key"),
-    [({"tenant": "blue"}, None), ({"x": 1}, "tenant")],
-)
+@pytest.mark.parametrize(("payload", "key"), [({"tenant": "blue"}, None), ({"x": 1}, "tenant")])
 async def test_whose_a_point_is_cannot_be_set(engine, payload, key):
     with pytest.raises(RequestError, match="cannot be set"):
         await view_of(engine).set_payload("both", payload, [1], key=key)

@@ -17,12 +17,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from mcp_server_qdrant.core.disk import opened, write_atomically
 from mcp_server_qdrant.core.drafts import OVERWRITE, drafted
-from mcp_server_qdrant.core.errors import (
-    EngineFailure,
-    QdrantMcpError,
-    RequestError,
-    UnusableFile,
-)
+from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError, RequestError, UnusableFile
 from mcp_server_qdrant.core.notation import every
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.files import STAGED, slug_of
@@ -100,12 +95,7 @@ def check_free(wanted: Iterable[str], there: Iterable[str], *, replace: bool) ->
 
 
 async def restore(
-    client: EdgeClient,
-    folder: Path,
-    wanted: Mapping[str, Saved],
-    tell: Tell,
-    *,
-    replace: bool,
+    client: EdgeClient, folder: Path, wanted: Mapping[str, Saved], tell: Tell, *, replace: bool
 ) -> dict[str, int]:
     """Restore the collections one by one; returns their point counts."""
     done: dict[str, int] = {}

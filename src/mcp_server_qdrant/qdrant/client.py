@@ -38,10 +38,7 @@ async def open_client(url: str, *, timeout: float, api_key: str | None = None) -
         with without("fastembed"):
             # qdrant-client's points have the attributes of our `Point`.
             client = RemoteClient(
-                url=url.rstrip("/"),
-                timeout=timeout,
-                api_key=api_key,
-                check_compatibility=False,
+                url=url.rstrip("/"), timeout=timeout, api_key=api_key, check_compatibility=False
             )
             return cast("WholeEngine", client)
     except ValueError as error:

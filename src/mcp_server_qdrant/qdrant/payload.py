@@ -17,13 +17,7 @@ from mcp_server_qdrant.core.datatypes import (
 )
 from mcp_server_qdrant.core.dates import UNDATED, date_of, indexed
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.core.notation import (
-    Identify,
-    called,
-    is_part_id,
-    part_id,
-    stamp,
-)
+from mcp_server_qdrant.core.notation import Identify, called, is_part_id, part_id, stamp
 from mcp_server_qdrant.core.writes import Changes
 from mcp_server_qdrant.qdrant.engine import Found
 from mcp_server_qdrant.qdrant.texts import paths_of, text_at

@@ -12,11 +12,7 @@ from typing import Any
 from qdrant_client import models
 
 from mcp_server_qdrant.core.datatypes import Payload, PointId
-from mcp_server_qdrant.core.errors import (
-    InvalidPoint,
-    RequestError,
-    UnknownCollection,
-)
+from mcp_server_qdrant.core.errors import InvalidPoint, RequestError, UnknownCollection
 from mcp_server_qdrant.core.tasks import gathered
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
 from mcp_server_qdrant.qdrant.edge.plain import plain
@@ -60,10 +56,7 @@ class TenantClient:
     """The calls of an engine that this server uses, restricted to one tenant."""
 
     def __init__(
-        self,
-        inner: WholeEngine,
-        tenant: Tenant,
-        clock: Callable[[], float] = time.monotonic,
+        self, inner: WholeEngine, tenant: Tenant, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._inner = inner
         self._tenant = tenant
@@ -242,11 +235,7 @@ class TenantClient:
         self._seen.pop(collection_name, None)  # it may have been the last
 
     async def set_payload(
-        self,
-        collection_name: str,
-        payload: Mapping[str, Any],
-        points: Any,
-        key: str | None = None,
+        self, collection_name: str, payload: Mapping[str, Any], points: Any, key: str | None = None
     ) -> None:
         """Merge into the payload of the tenant's own points, except the owner field."""
         self._refuse_ownership([f"{key}.{name}" if key else name for name in payload], "set")

@@ -381,10 +381,7 @@ WRITES = {
     "create": lambda c: make(c, "other"),
     "describe": lambda c: c.update_collection("c", metadata={"a": 1}),
 }
-DELETIONS = {
-    "ids": lambda c: c.delete("c", IDS),
-    "filter": lambda c: c.delete("c", EVERY),
-}
+DELETIONS = {"ids": lambda c: c.delete("c", IDS), "filter": lambda c: c.delete("c", EVERY)}
 
 
 async def test_on_a_full_disk_every_write_is_refused_at_once_and_nothing_has_happened(small_disk):

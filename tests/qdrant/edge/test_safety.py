@@ -11,11 +11,7 @@ import pytest
 import qdrant_edge as edge
 from qdrant_client import models
 
-from mcp_server_qdrant.core.errors import (
-    EngineFailure,
-    EngineUnavailable,
-    RequestError,
-)
+from mcp_server_qdrant.core.errors import EngineFailure, EngineUnavailable, RequestError
 from mcp_server_qdrant.qdrant.edge import hold
 from mcp_server_qdrant.qdrant.edge import optimise as edge_optimise
 from mcp_server_qdrant.qdrant.edge import space as edge_space

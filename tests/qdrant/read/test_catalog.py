@@ -7,11 +7,7 @@ import pytest
 from qdrant_client import models
 
 from mcp_server_qdrant.core.datatypes import DenseLeg, SparseLeg
-from mcp_server_qdrant.core.errors import (
-    EngineFailure,
-    RequestError,
-    UnknownCollection,
-)
+from mcp_server_qdrant.core.errors import EngineFailure, RequestError, UnknownCollection
 from mcp_server_qdrant.qdrant.read.catalog import (
     FAILED_SECONDS,
     NAMES_SECONDS,
@@ -300,10 +296,7 @@ async def test_any_dense_vector_of_the_models_size_is_searched(vectors, leg):
 
 @pytest.mark.parametrize(
     ("vectors", "has"),
-    [
-        (vector(3), "unnamed (3)"),
-        ({"a": vector(3), "b": vector(5)}, "a (3), b (5)"),
-    ],
+    [(vector(3), "unnamed (3)"), ({"a": vector(3), "b": vector(5)}, "a (3), b (5)")],
 )
 async def test_vectors_of_other_sizes_are_not_searched_and_that_is_said(vectors, has):
     async with memory_engine() as engine:
@@ -544,8 +537,7 @@ async def test_what_is_stored_counts_at_once():
 
 
 @pytest.mark.parametrize(
-    "bad",
-    ["9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00", "2026-02-30", 10**18, True],
+    "bad", ["9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00", "2026-02-30", 10**18, True]
 )
 async def test_a_time_that_no_calendar_has_is_not_the_newest(bad, tmp_path):
     async with either_engine("edge", tmp_path) as engine:

@@ -38,11 +38,7 @@ class EdgeClient(AsyncQdrantBase):
 
     @classmethod
     async def open(
-        cls,
-        path: Path,
-        *,
-        timeout: float = DEFAULT_TIMEOUT,
-        options: EdgeOptions | None = None,
+        cls, path: Path, *, timeout: float = DEFAULT_TIMEOUT, options: EdgeOptions | None = None
     ) -> Self:
         """Open the folder, which no other process may have open. Raises EngineUnavailable.
 

@@ -25,10 +25,7 @@ Point = tuple[int | str, Any, dict[str, Any] | None]
 
 
 async def write_points(
-    path: Path,
-    entry: Entry,
-    pages: Iterable[Sequence[Any]],
-    pause: Callable[[], Awaitable[None]],
+    path: Path, entry: Entry, pages: Iterable[Sequence[Any]], pause: Callable[[], Awaitable[None]]
 ) -> int:
     """Write the records of a collection's points; returns their number. Raises OSError."""
     described = {key: value for key, value in asdict(entry).items() if key in _FIELDS}

@@ -251,10 +251,7 @@ class Writes:
             await self._pause()
 
     async def update_vectors(
-        self,
-        name: str,
-        batches: Sequence[Sequence[Point]],
-        where: Mapping[str, Any] | None = None,
+        self, name: str, batches: Sequence[Sequence[Point]], where: Mapping[str, Any] | None = None
     ) -> None:
         """Replace some vectors of existing points; stops at a batch with an unknown point.
 

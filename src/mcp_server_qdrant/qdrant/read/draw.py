@@ -19,12 +19,7 @@ from mcp_server_qdrant.qdrant.engine import Engine, Point
 from mcp_server_qdrant.qdrant.filters import unexpired
 from mcp_server_qdrant.qdrant.legs import vector_of
 from mcp_server_qdrant.qdrant.paging import pages
-from mcp_server_qdrant.qdrant.payload import (
-    DOCUMENT_KEY,
-    VERSION_KEY,
-    document_of,
-    title_of,
-)
+from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, VERSION_KEY, document_of, title_of
 from mcp_server_qdrant.qdrant.texts import keys_of, paths_of, text_at
 
 READABLE = 200_000  # ids read, in about a second; the first ones of a larger collection
@@ -36,16 +31,7 @@ LONGEST_TEXT = 4_000  # characters
 TITLE = 80
 SNIPPET = 160
 LONGEST = 1_000  # characters of a text beside a vector
-SHOWN = (
-    "title",
-    "name",
-    "tags",
-    "created_at",
-    "metadata",
-    DOCUMENT_KEY,
-    "doc.chunk",
-    VERSION_KEY,
-)
+SHOWN = ("title", "name", "tags", "created_at", "metadata", DOCUMENT_KEY, "doc.chunk", VERSION_KEY)
 POINT = ("ids", "documents", "titles", "snippets", "texts", "facts")  # columns of `Drawn`
 FACTS, FACT = 16, 40  # values kept of a payload, and characters of one
 

@@ -5,25 +5,11 @@ from contextlib import suppress
 
 from qdrant_client import models
 
-from mcp_server_qdrant.core.datatypes import (
-    Document,
-    Payload,
-    PointId,
-    Target,
-)
+from mcp_server_qdrant.core.datatypes import Document, Payload, PointId, Target
 from mcp_server_qdrant.core.errors import UnknownCollection
-from mcp_server_qdrant.core.notation import (
-    Identify,
-    first_id,
-    point_id,
-    sibling_id,
-)
+from mcp_server_qdrant.core.notation import Identify, first_id, point_id, sibling_id
 from mcp_server_qdrant.qdrant.engine import Engine, Point
-from mcp_server_qdrant.qdrant.filters import (
-    among,
-    equal,
-    one_of,
-)
+from mcp_server_qdrant.qdrant.filters import among, equal, one_of
 from mcp_server_qdrant.qdrant.legs import vector_of
 from mcp_server_qdrant.qdrant.paging import pages
 from mcp_server_qdrant.qdrant.payload import (

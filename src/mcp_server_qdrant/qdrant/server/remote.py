@@ -16,12 +16,7 @@ from typing_extensions import override
 
 from mcp_server_qdrant.core.bounded import PLAIN, bounded
 from mcp_server_qdrant.core.context import caller, left
-from mcp_server_qdrant.core.errors import (
-    EngineFailure,
-    EngineTooOld,
-    QdrantMcpError,
-    RequestError,
-)
+from mcp_server_qdrant.core.errors import EngineFailure, EngineTooOld, QdrantMcpError, RequestError
 from mcp_server_qdrant.core.tasks import retried
 from mcp_server_qdrant.qdrant.engine import Plain
 from mcp_server_qdrant.qdrant.errors import (
@@ -89,12 +84,7 @@ class RemoteClient(SearchClient):
     """
 
     def __init__(
-        self,
-        *,
-        url: str,
-        timeout: float,
-        api_key: str | None = None,
-        **kwargs: Any,
+        self, *, url: str, timeout: float, api_key: str | None = None, **kwargs: Any
     ) -> None:
         super().__init__(
             url=url,

@@ -22,12 +22,7 @@ from mcp_server_qdrant.core.datatypes import (
 )
 from mcp_server_qdrant.core.dates import DATE_KEY
 from mcp_server_qdrant.core.errors import EngineFailure, Outdated, RequestError
-from mcp_server_qdrant.core.notation import (
-    Identify,
-    called,
-    name_fault,
-    point_id,
-)
+from mcp_server_qdrant.core.notation import Identify, called, name_fault, point_id
 from mcp_server_qdrant.core.writes import Changes, Encoded
 from mcp_server_qdrant.qdrant.engine import Engine, WholeEngine
 from mcp_server_qdrant.qdrant.filters import (
