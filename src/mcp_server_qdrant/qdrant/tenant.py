@@ -70,15 +70,13 @@ class TenantClient:
     async def get_collections(self) -> models.CollectionsResponse:
         """The names that the tenant may see."""
         response = await self._inner.get_collections()
-        names = [found.name for found in response.collections]
-        seen, failed = await gathered(names, self._sees)
+        seen, failed = await gathered([found.name for found in response.collections], self._sees)
         if failed and not seen:
             raise next(iter(failed.values()))
         for name in failed:
             seen[name] = self._seen.get(name, (0.0, False))[1]  # the last known value
-        return models.CollectionsResponse(
-            collections=[models.CollectionDescription(name=name) for name in names if seen[name]]
-        )
+        visible = [found for found in response.collections if seen[found.name]]
+        return models.CollectionsResponse(collections=visible)
 
     async def get_aliases(self) -> models.CollectionsAliasesResponse:
         """The aliases of collections that the tenant may see."""
@@ -112,10 +110,7 @@ class TenantClient:
         if not await self.collection_exists(collection_name):
             raise UnknownCollection(collection_name)
         info = await self._inner.get_collection(collection_name)
-        schema = {
-            key: index.model_copy(update={"points": 0})
-            for key, index in info.payload_schema.items()
-        }
+        schema = {k: v.model_copy(update={"points": 0}) for k, v in info.payload_schema.items()}
         damaged = info.status == models.CollectionStatus.RED
         return Described(
             space=getattr(info, "space", None),
@@ -128,13 +123,13 @@ class TenantClient:
             payload_schema=schema,
         )
 
-    async def create_collection(self, collection_name: str, **made: Any) -> bool:
+    async def create_collection(self, collection_name: str, **config: Any) -> bool:
         """Create it, or use an existing one of that name, without telling which.
 
         The tenant sees it for a while, to write its first point.
         """
         if not await self._inner.collection_exists(collection_name):
-            await create(self._inner, collection_name, **made)
+            await create(self._inner, collection_name, **config)
         self._see(collection_name, seen=True)
         return True
 
@@ -168,8 +163,7 @@ class TenantClient:
             return []
         these = models.Filter(must=[among(ids)])
         shown: dict[str, Any] = {"with_payload": with_payload, "with_vectors": with_vectors}
-        records, _ = await self.scroll(collection_name, these, limit=len(ids), **shown)
-        return records
+        return (await self.scroll(collection_name, these, limit=len(ids), **shown))[0]
 
     async def scroll(
         self, collection_name: str, scroll_filter: models.Filter | None = None, **page: Any

@@ -24,7 +24,6 @@ from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from tests import forked
 from tests.qdrant.edge.here import ODD, SPARSE, Here, delete, made, upsert
 from tests.qdrant.edge.storing import make, point, started
-from tests.support import memory_engine
 
 GONE = "47 of its 48 points are missing on the disk."
 
@@ -200,10 +199,9 @@ def test_a_loss_that_is_accepted_is_not_told_again(here):
     assert here.do(("accept_loss", "a")) == [(0, 1)]
 
 
-async def test_another_engine_has_no_loss_to_accept():
-    async with memory_engine() as engine:
-        with pytest.raises(RequestError, match="Only the embedded engine"):
-            await Bulk(engine, ()).accept_loss("a")
+async def test_another_engine_has_no_loss_to_accept(memory):
+    with pytest.raises(RequestError, match="Only the embedded engine"):
+        await Bulk(memory, ()).accept_loss("a")
 
 
 def test_a_dropped_collection_is_missed_by_nobody(here):

@@ -166,7 +166,7 @@ class Store:
     def scopes(self, names: tuple[str, ...]) -> Scopes:
         """The collections by space, and the errors of unusable ones; raises one if all are.
 
-        Results are cached, because searches ask for the same thousands again and again.
+        Cached, because searches name the same thousands again and again.
         """
         changes, known = self._scopes.get(names, (-1, None))
         if known and changes == self.catalogue.changes and not self.earlier:
@@ -208,15 +208,10 @@ class Store:
     def new(self, name: str, described: Mapping[str, Any]) -> Entry:
         """A new entry, not yet in the catalogue."""
         vectors, sparse = described["vectors"], described["sparse_vectors"]
-        return Entry(
-            name,
-            self.catalogue.new_id(name),
-            self.space(vectors, sparse),
-            dict(vectors),
-            dict(sparse),
-            described.get("metadata"),
-            described.get("created_at") or datetime.now(UTC).isoformat(),
-        )
+        created_at = described.get("created_at") or datetime.now(UTC).isoformat()
+        own, space = self.catalogue.new_id(name), self.space(vectors, sparse)
+        metadata = described.get("metadata")
+        return Entry(name, own, space, dict(vectors), dict(sparse), metadata, created_at)
 
     async def index(
         self, entry: Entry, schemas: Mapping[str, Any], pause: Callable[[], Awaitable[None]]

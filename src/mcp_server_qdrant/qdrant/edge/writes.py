@@ -198,12 +198,12 @@ class Writes:
         entry = self._store.get(name).entry
         if not any(vector in getattr(entry, kind) for kind in _KINDS):
             return
-        kept = {
+        left = {
             kind: {k: v for k, v in getattr(entry, kind).items() if k != vector} for kind in _KINDS
         }
-        if not any(kept.values()):
+        if not any(left.values()):
             raise RequestError(f"{vector!r} is the only vector of {name!r}.")
-        await self._move(name, kept)
+        await self._move(name, left)
 
     async def _move(self, name: str, declared: Mapping[str, dict[str, Any]]) -> None:
         """Move the collection to the space of these vectors: copy, verify the count, switch."""

@@ -49,9 +49,8 @@ class Drawer:
         leg, name = target.dense, target.collection
         points: list[tuple[Any, ...]] = []
         vectors, without = [np.zeros((0, leg.size), np.float32)], 0
-        async with aclosing(
-            at_random(self._client, target, count, PAGE, **self._whole(target, leg))
-        ) as found:
+        shown = self._whole(target, leg)
+        async with aclosing(at_random(self._client, target, count, PAGE, **shown)) as found:
             async for records in found:
                 page = []
                 for record in records:
@@ -66,11 +65,8 @@ class Drawer:
                 if len(points) == count:
                     break
         columns = list(zip(*points, strict=True)) or [()] * len(POINT)
-        return Drawn(
-            **dict(zip(POINT, columns, strict=True)),
-            vectors=np.concatenate(vectors),
-            without=without,
-        )
+        about = dict(zip(POINT, columns, strict=True))
+        return Drawn(**about, vectors=np.concatenate(vectors), without=without)
 
     async def texts(self, target: Target) -> AsyncGenerator[list[str]]:
         """Pages of texts with their titles, at most 4,000 characters of each.

@@ -48,16 +48,14 @@ class Facets:
         """The callers and clients that stored most of a sample of its points."""
         # Ids are hashes, so the first ones are a random sample.
         found, _ = await self.client.scroll(collection, limit=WRITTEN, with_payload=[STORED_BY])
-        said = [writer((one.payload or {}).get(STORED_BY)) or {} for one in found]
-        callers, clients = (
-            Counter(one[role] for one in said if role in one) for role in ("caller", "client")
-        )
-        return [name for name, _ in (*callers.most_common(limit), *clients.most_common(limit))]
+        writers = [writer((one.payload or {}).get(STORED_BY)) or {} for one in found]
+        roles = ("caller", "client")
+        counts = (Counter(one[role] for one in writers if role in one) for role in roles)
+        return [name for count in counts for name, _ in count.most_common(limit)]
 
     async def _values(self, collection: str, key: str, limit: int) -> list[str]:
-        live = None
-        if self.indexed(collection, EXPIRES):
-            live = unexpired(None, datetime.now(UTC))
+        expiring = self.indexed(collection, EXPIRES)
+        live = unexpired(None, datetime.now(UTC)) if expiring else None
         try:
             response = await self.client.facet(collection, key, live, limit=limit)
         except RequestError:

@@ -108,11 +108,11 @@ class Queries:
         return both(models.Filter(must_not=[parts]), condition)
 
     def confined(self, scope: Scope | None) -> Mapping[str, models.Filter]:
-        """Collection -> the condition that a text of it is in the scope, where not all are."""
+        """Collection -> the condition on its texts, for collections partly in the scope."""
         if scope is None:
             return {}
-        unsaid = models.IsEmptyCondition(is_empty=models.PayloadField(key=PROJECT_KEY))
-        of_these = models.Filter(should=[unsaid, one_of(PROJECT_KEY, sorted(scope.projects))])
+        unnamed = models.IsEmptyCondition(is_empty=models.PayloadField(key=PROJECT_KEY))
+        of_these = models.Filter(should=[unnamed, one_of(PROJECT_KEY, sorted(scope.projects))])
         found = dict.fromkeys(scope.sessions, of_these)
         if scope.others:
             of_others = one_of(PROJECT_KEY, sorted(scope.others))
@@ -136,7 +136,7 @@ class Queries:
         """
         own = {id(query.where): query.where for _, query in asked}
 
-        @cache  # made once for all that share it
+        @cache  # built once for the asks that share it
         def where(
             key: int,
             dates: tuple[str, ...],
@@ -192,19 +192,16 @@ class Queries:
     async def _cosines(
         self, leg: DenseLeg | None, query: Dense | None, answer: Answer, seconds: float
     ) -> dict[Place, float]:
-        """The cosines of the candidates by their vectors, where no distance tells them."""
+        """The cosines of the candidates from their vectors, for a distance without a formula."""
         if leg is None or query is None or leg.distance != "manhattan":
             return {}
         places: dict[str, list[PointId]] = {}
         for one in answer.points:
             places.setdefault(one.collection, []).append(one.id)
-        asked = [(name, leg, ids) for name, ids in places.items()]
-        answers = await self.vectors(asked, seconds)
+        answers = await self.vectors([(name, leg, ids) for name, ids in places.items()], seconds)
         known: dict[Place, float] = {}
         for name, found in zip(places, answers, strict=True):
-            if isinstance(found, QdrantMcpError):
-                continue
-            for point, vector in found.items():
+            for point, vector in () if isinstance(found, QdrantMcpError) else found.items():
                 size = math.hypot(*vector) * math.hypot(*query)
                 known[name, point] = sum(map(mul, vector, query)) / size if size else 0.0
         return known
@@ -219,25 +216,25 @@ class Queries:
         self, asked: Sequence[tuple[str, Sequence[PointId]]], seconds: float = SECONDS
     ) -> list[Mapping[PointId, Payload] | QdrantMcpError]:
         """For each collection the payloads of the named points by id."""
-        return await in_time(asked, self._read, seconds)
+
+        async def read(one: tuple[str, Sequence[PointId]]) -> Mapping[PointId, Payload]:
+            points = await self._client.retrieve(*one, with_payload=True)
+            return {point.id: point.payload or {} for point in points}
+
+        return await in_time(asked, read, seconds)
 
     async def vectors(
         self, asked: Sequence[tuple[str, DenseLeg, Sequence[PointId]]], seconds: float = SECONDS
     ) -> list[Mapping[PointId, Dense] | QdrantMcpError]:
         """For each collection the dense vectors of the named points by id."""
-        return await in_time(asked, self._vectors, seconds)
 
-    async def _vectors(
-        self, asked: tuple[str, DenseLeg, Sequence[PointId]]
-    ) -> Mapping[PointId, Dense]:
-        name, leg, ids = asked
-        wanted = [leg.vector] if leg.vector else True
-        points = await self._client.retrieve(name, ids, with_payload=False, with_vectors=wanted)
-        return {one.id: vector for one in points if (vector := vector_of(one, leg)) is not None}
+        async def read(one: tuple[str, DenseLeg, Sequence[PointId]]) -> Mapping[PointId, Dense]:
+            name, leg, ids = one
+            wanted = [leg.vector] if leg.vector else True
+            points = await self._client.retrieve(name, ids, with_payload=False, with_vectors=wanted)
+            return {p.id: vector for p in points if (vector := vector_of(p, leg)) is not None}
 
-    async def _read(self, asked: tuple[str, Sequence[PointId]]) -> Mapping[PointId, Payload]:
-        points = await self._client.retrieve(*asked, with_payload=True)
-        return {point.id: point.payload or {} for point in points}
+        return await in_time(asked, read, seconds)
 
 
 async def in_time(
@@ -317,13 +314,13 @@ def _legs(target: Target, query: LegQuery, where: Any, tagged: Any) -> tuple[Leg
 def _worth(legs: Sequence[Leg], best: Best) -> tuple[Leg, ...]:
     """The legs with their `worth`; scores of a dense leg must be cosines."""
     alone = sum(leg.scored for leg in legs) == 1
-    made = []
+    weighed = []
     for leg in legs:
         words = isinstance(leg.query, dict)
         share = 1.0 if alone else 1 - best.alpha if words else best.alpha
         most = best.bound if words and best.bound > 0 else 1.0
-        made.append(replace(leg, worth=(share, most)))
-    return tuple(made)
+        weighed.append(replace(leg, worth=(share, most)))
+    return tuple(weighed)
 
 
 def _scored(
@@ -334,16 +331,14 @@ def _scored(
     known: Mapping[Place, float],
 ) -> Scored:
     """The candidates with the scores of the legs that were searched; some cosines are `known`."""
-    target = targets[0]
-    dense = target.dense if query.dense is not None else None
-    words = target.sparse is not None and query.sparse is not None
+    dense = targets[0].dense if query.dense is not None else None
+    words = targets[0].sparse is not None and query.sparse is not None
     candidates = []
     for found in answer.points:
-        scores = iter(found.scores)
+        place, scores = (found.collection, found.id), iter(found.scores)
         cos = None if dense is None else cosine(next(scores), dense)
-        cos = known.get((found.collection, found.id), cos)
+        cos = known.get(place, cos)
         bm25 = next(scores, None) or 0.0 if words else None
-        place = found.collection, found.id
         candidates.append(Candidate(*place, found.rrf, cos, bm25, found.payload, found.current))
     answered = [target for target in targets if target.collection not in answer.failed]
     full = len(candidates) >= min(ask.limit, ask.kept or ask.limit)
