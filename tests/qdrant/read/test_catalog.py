@@ -244,81 +244,60 @@ async def leg_of(engine: Engine, *, size: int | None = SIZE, **collection):
     return target
 
 
-UNNAMED = DenseLeg("", SIZE, "cosine", MODEL)
+def leg(name: str, size: int = SIZE, distance: str = "cosine", model: str = MODEL) -> DenseLeg:
+    return DenseLeg(name, size, distance, model)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("vectors", "leg"),
+    ("vectors", "expected", "more"),
     [
-        ({NAME: vector()}, DenseLeg(NAME, SIZE, "cosine", MODEL)),
-        ({"text-dense": vector()}, DenseLeg("text-dense", SIZE, "cosine", MODEL)),
-        ({"a": vector(), NAME: vector()}, DenseLeg(NAME, SIZE, "cosine", MODEL)),
-        ({"image": vector(512), "text": vector()}, DenseLeg("text", SIZE, "cosine", MODEL)),
-        (vector(), UNNAMED),
-        ({"d": vector(distance=models.Distance.DOT)}, DenseLeg("d", SIZE, "dot", MODEL)),
-        ({"d": vector(distance=models.Distance.EUCLID)}, DenseLeg("d", SIZE, "euclid", MODEL)),
-        ({"d": vector(distance=models.Distance.MANHATTAN)}, DenseLeg("d", 64, "manhattan", MODEL)),
+        ({NAME: vector()}, leg(NAME), {}),
+        ({"text-dense": vector()}, leg("text-dense"), {}),
+        ({"a": vector(), NAME: vector()}, leg(NAME), {}),
+        ({"image": vector(512), "text": vector()}, leg("text"), {}),
+        (vector(), leg(""), {}),
+        *(
+            ({"d": vector(distance=one)}, leg("d", SIZE, one.lower()), {})
+            for one in models.Distance
+        ),
+        ({"v": vector(3)}, leg("v", 3), {"size": None}),
+        ({"v": vector(3)}, leg("v", 3, model="o/M"), {"metadata": {"embedding_model": "o/M"}}),
+        ({"v": vector()}, leg("v"), {"metadata": {}}),
+        ({"v": vector()}, leg("v"), {"metadata": {"embedding_model": 7}}),
+        ({"v": vector()}, leg("v"), {"metadata": {"other": "x"}}),
     ],
 )
-async def test_any_dense_vector_of_the_models_size_is_searched(vectors, leg, memory):
-    target = await leg_of(memory, vectors=vectors)
+async def test_any_dense_vector_of_the_models_size_is_searched(vectors, expected, more, memory):
+    """The metadata may name the model."""
+    target = await leg_of(memory, vectors=vectors, **more)
 
-    assert (target.dense, target.sparse, target.note) == (leg, None, None)
+    assert (target.dense, target.sparse, target.note) == (expected, None, None)
+
+
+MULTI = models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)
 
 
 @pytest.mark.parametrize(
     ("vectors", "has"),
-    [(vector(3), "unnamed (3)"), ({"a": vector(3), "b": vector(5)}, "a (3), b (5)")],
+    [
+        (vector(3), "unnamed (3)"),
+        ({"a": vector(3), "b": vector(5)}, "a (3), b (5)"),
+        # Of the same size, but its vectors mean something else.
+        ({"fast-bge-small-en-v1.5": vector()}, "fast-bge-small-en-v1.5 (64)"),
+        ({"colbert": vector(multivector_config=MULTI)}, "colbert (64)"),
+    ],
 )
-async def test_vectors_of_other_sizes_are_not_searched_and_that_is_said(vectors, has, memory):
-    target = await leg_of(memory, vectors=vectors)
+async def test_vectors_that_do_not_fit_are_not_searched_and_that_is_said(vectors, has, memory):
+    target = await leg_of(memory, vectors=vectors, sparse={"bm25": IDF})
 
-    assert target.dense is None
+    assert (target.dense, target.sparse) == (None, SparseLeg("bm25", idf=True))
     assert target.note == (
         f"its dense vectors do not fit the model: it has {has}, {MODEL} makes 64 dimensions"
     )
 
 
-async def test_a_vector_named_after_another_fastembed_model_is_not_this_ones(memory):
-    """Of the same size, but its vectors mean something else."""
-    target = await leg_of(memory, vectors={"fast-bge-small-en-v1.5": vector()})
-
-    assert target.dense is None
-    assert "fast-bge-small-en-v1.5 (64)" in target.note
-
-
-async def test_multivectors_are_not_searched(memory):
-    late = vector(
-        multivector_config=models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)
-    )
-    target = await leg_of(memory, vectors={"colbert": late}, sparse={"bm25": IDF})
-
-    assert (target.dense, target.sparse) == (None, SparseLeg("bm25", idf=True))
-
-
-async def test_the_metadata_names_the_model(memory):
-    target = await leg_of(
-        memory, vectors={"v": vector(3)}, metadata={"embedding_model": "other/Model"}
-    )
-
-    assert target.dense == DenseLeg("v", 3, "cosine", "other/Model")
-
-
-@pytest.mark.parametrize("metadata", [{}, {"embedding_model": 7}, {"other": "x"}])
-async def test_metadata_without_a_model_means_the_default_one(metadata, memory):
-    target = await leg_of(memory, vectors={"v": vector()}, metadata=metadata)
-
-    assert target.dense == DenseLeg("v", SIZE, "cosine", MODEL)
-
-
-async def test_a_model_of_unknown_size_takes_what_there_is(memory):
-    target = await leg_of(memory, size=None, vectors={"v": vector(3)})
-
-    assert target.dense == DenseLeg("v", 3, "cosine", MODEL)
-
-
 @pytest.mark.parametrize(
-    ("sparse", "leg"),
+    ("sparse", "expected"),
     [
         ({"bm25": IDF}, SparseLeg("bm25", idf=True)),
         ({"keywords": IDF}, SparseLeg("keywords", idf=True)),
@@ -327,10 +306,10 @@ async def test_a_model_of_unknown_size_takes_what_there_is(memory):
         ({"splade": models.SparseVectorParams()}, None),
     ],
 )
-async def test_a_sparse_vector_is_bm25_by_its_name_or_its_idf(sparse, leg, memory):
+async def test_a_sparse_vector_is_bm25_by_its_name_or_its_idf(sparse, expected, memory):
     target = await leg_of(memory, sparse=sparse)
 
-    assert (target.dense, target.sparse) == (None, leg)
+    assert (target.dense, target.sparse) == (None, expected)
     assert target.note == "keywords only: it has no dense vector"
 
 
@@ -360,7 +339,7 @@ async def test_the_official_servers_collection_is_searched_by_meaning(memory):
     )
     (target,) = await catalog_of(memory, size=384).resolve(None)
 
-    assert target.dense == DenseLeg(NAME, 384, "cosine", MODEL)
+    assert target.dense == leg(NAME, 384)
     assert (target.sparse, target.points, target.note) == (None, 1, None)
 
 
@@ -396,25 +375,17 @@ async def test_a_collection_that_cannot_be_read_is_a_target_with_the_reason(memo
     )
 
 
-async def test_a_collection_deleted_a_moment_ago_does_not_spoil_the_search_of_all(memory):
+async def test_a_collection_deleted_a_moment_ago_is_unknown_and_spoils_no_search_of_all(memory):
     await made(memory, "a", "b")
     catalog = catalog_of(memory)
     await catalog.names()
     await memory.delete_collection("a")
 
-    assert await names_of(catalog, ["*"]) == ["b"]
-    assert [info.name for info in await catalog.describe()] == ["b"]
-
-
-async def test_a_collection_that_is_named_and_was_deleted_is_unknown(memory):
-    await made(memory, "a", "b")
-    catalog = catalog_of(memory)
-    await catalog.names()
-    await memory.delete_collection("a")
     with pytest.raises(UnknownCollection) as caught:
         await catalog.resolve(["a", "b"])
-
     assert caught.value.near == ()
+    assert await names_of(catalog, ["*"]) == ["b"]
+    assert [info.name for info in await catalog.describe()] == ["b"]
 
 
 async def test_a_collection_that_was_made_a_moment_ago_is_found_by_name(memory):
@@ -526,7 +497,10 @@ async def test_an_answer_from_before_a_change_is_not_remembered_after_it(memory)
         return found
 
     memory.client.get_collections, memory.client.get_collection = listed, read
-    before = await catalog.names(), (await catalog.target("a")).points
+    listed_before = await catalog.names()
+    memory.client.get_collections = listing
+    assert await catalog.names() == ("a", "b"), "the list from before was not cached"
+    before = listed_before, (await catalog.target("a")).points
     memory.client.get_collections, memory.client.get_collection = listing, reading
     after = await catalog.names(), (await catalog.target("a")).points
 

@@ -8,7 +8,7 @@ from qdrant_client import models
 from mcp_server_qdrant.core.datatypes import Target
 from mcp_server_qdrant.core.errors import EngineTimeout, InvalidFilter, RequestError
 from mcp_server_qdrant.qdrant.read.facets import MOST_COLLECTIONS, SAMPLE, Facets
-from tests.support import COSINE, dense, foreign
+from tests.support import COSINE, dense, foreign, memory_engine
 
 KEYWORD = models.PayloadSchemaType.KEYWORD
 PAYLOADS = {
@@ -54,33 +54,36 @@ async def test_the_most_frequent_come_where_there_are_too_many(engine):
     ]
 
 
-async def test_a_key_without_an_index_is_not_asked_for(memory):
-    await filled(memory)
-    memory.calls.clear()
+async def test_a_key_without_an_index_is_not_asked_for():
+    async with memory_engine() as engine:
+        await filled(engine)
+        engine.calls.clear()
 
-    assert await Facets(memory, lambda _, key: key == "tags").tags("c", 9) == [
-        ("tags", "plan"),
-        ("tags", "Apollo"),
-    ]
-    assert await Facets(memory, lambda *_: False).tags("c", 9) == []
-    assert memory.calls == [("facet", "c")]
-
-
-async def test_a_server_that_refuses_has_no_tags_and_one_that_is_late_says_so(memory):
-    await foreign(memory, "c", PAYLOADS)
-    facets = Facets(memory, lambda *_: True)
-    memory.broken_methods["facet"] = RequestError("Qdrant refused the request: no facets")
-    assert await facets.tags("c", 9) == []
-
-    memory.broken_methods["facet"] = EngineTimeout("late")
-    with pytest.raises(EngineTimeout):
-        await facets.tags("c", 9)
+        assert await Facets(engine, lambda _, key: key == "tags").tags("c", 9) == [
+            ("tags", "plan"),
+            ("tags", "Apollo"),
+        ]
+        assert await Facets(engine, lambda *_: False).tags("c", 9) == []
+        assert engine.calls == [("facet", "c")]
 
 
-async def test_tags_that_are_no_texts_are_left_out(memory):
-    await foreign(memory, "c", {1: {"tags": [7, True, "seven"]}})
+async def test_a_server_that_refuses_has_no_tags_and_one_that_is_late_says_so():
+    async with memory_engine() as engine:
+        await foreign(engine, "c", PAYLOADS)
+        facets = Facets(engine, lambda *_: True)
+        engine.broken_methods["facet"] = RequestError("Qdrant refused the request: no facets")
+        assert await facets.tags("c", 9) == []
 
-    assert await Facets(memory, lambda *_: True).tags("c", 9) == [("tags", "seven")]
+        engine.broken_methods["facet"] = EngineTimeout("late")
+        with pytest.raises(EngineTimeout):
+            await facets.tags("c", 9)
+
+
+async def test_tags_that_are_no_texts_are_left_out():
+    async with memory_engine() as engine:
+        await foreign(engine, "c", {1: {"tags": [7, True, "seven"]}})
+
+        assert await Facets(engine, lambda *_: True).tags("c", 9) == [("tags", "seven")]
 
 
 TARGET = Target("c", points=0, dense=None, sparse=None)
@@ -90,22 +93,23 @@ def of(key: str) -> dict:
     return {"must": [{"key": key, "match": {"value": 1}}]}
 
 
-async def test_a_key_outside_of_the_sample_is_known_and_one_that_is_nowhere_is_not(memory):
+async def test_a_key_outside_of_the_sample_is_known_and_one_that_is_nowhere_is_not():
     payloads = {number: {"text": "x", "often": 1, "doc": {"id": "y"}} for number in range(SAMPLE)}
     rare = {"rare": 1, "list": [{"in": 1}], "none": None}
-    await foreign(memory, "c", payloads | {1_000: rare}, vectors=COSINE)
-    facets = Facets(memory, lambda *_: False, ["metadata.mine"])
-    nested = {"must": [{"nested": {"key": "list", "filter": of("in")}}]}
-    named = [*map(of, ("often", "rare", "list[].in", "doc.file", "metadata.mine")), nested, {}]
-    for known in named:
-        await facets.check_keys(known, [TARGET])
-    with pytest.raises(InvalidFilter) as caught:
-        await facets.check_keys(of("seldom"), [TARGET])
-    many = [replace(TARGET, collection=f"c{n}") for n in range(MOST_COLLECTIONS + 1)]
-    for one in many:
-        await foreign(memory, one.collection, payloads, vectors=COSINE)
-    with pytest.raises(InvalidFilter, match="'seldom'; there are: often, text"):
-        await facets.check_keys(of("seldom"), many)
+    async with memory_engine() as engine:
+        await foreign(engine, "c", payloads | {1_000: rare}, vectors=COSINE)
+        facets = Facets(engine, lambda *_: False, ["metadata.mine"])
+        nested = {"must": [{"nested": {"key": "list", "filter": of("in")}}]}
+        named = [*map(of, ("often", "rare", "list[].in", "doc.file", "metadata.mine")), nested, {}]
+        for known in named:
+            await facets.check_keys(known, [TARGET])
+        with pytest.raises(InvalidFilter) as caught:
+            await facets.check_keys(of("seldom"), [TARGET])
+        many = [replace(TARGET, collection=f"c{n}") for n in range(MOST_COLLECTIONS + 1)]
+        for one in many:
+            await foreign(engine, one.collection, payloads, vectors=COSINE)
+        with pytest.raises(InvalidFilter, match="'seldom'; there are: often, text"):
+            await facets.check_keys(of("seldom"), many)
 
     assert str(caught.value) == "No text there has the key 'seldom'; there are: often, text."
 

@@ -239,11 +239,9 @@ class TestVersions:
 
             assert after_a_newer_one >= {"a 0", "a 1", "a 2"}
             assert await texts_of(engine) == after_a_newer_one - {"a 1", "a 2"}
-
-
-def _first_of(version: str) -> Encoded:
-    one = part(point_id("c", "d", 0), f"{version} 0", 0, chunks=3, version=version)
-    return Encoded(one, None, WORDS)
+            await engine.set_payload("c", {"writing": 5}, [seen[0].id], key="doc")
+            await points.delete_seen(seen[:1])
+            assert "a 0" in await texts_of(engine), "it is being written again"
 
 
 async def test_pending_points_are_found_filled_and_then_pending_no_more(memory):
