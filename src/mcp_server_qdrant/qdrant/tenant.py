@@ -16,7 +16,7 @@ from mcp_server_qdrant.core.errors import InvalidPoint, RequestError, UnknownCol
 from mcp_server_qdrant.core.tasks import gathered
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
 from mcp_server_qdrant.qdrant.edge.plain import plain
-from mcp_server_qdrant.qdrant.engine import Answer, Ask, Corpus, Point, Shown, WholeEngine
+from mcp_server_qdrant.qdrant.engine import Answer, Ask, Corpus, Point, WholeEngine
 from mcp_server_qdrant.qdrant.filters import among, both, equal
 from mcp_server_qdrant.qdrant.legs import Described
 from mcp_server_qdrant.qdrant.write.points import create
@@ -151,18 +151,12 @@ class TenantClient:
         return await self._inner.idfs(replace(corpus, guard=self._plain_own))
 
     async def retrieve(
-        self,
-        collection_name: str,
-        ids: Sequence[PointId],
-        *,
-        with_payload: Shown = True,
-        with_vectors: Shown = False,
+        self, collection_name: str, ids: Sequence[PointId], **shown: Any
     ) -> list[Point]:
         """The tenant's points with these ids."""
         if not ids:
             return []
         these = models.Filter(must=[among(ids)])
-        shown: dict[str, Any] = {"with_payload": with_payload, "with_vectors": with_vectors}
         return (await self.scroll(collection_name, these, limit=len(ids), **shown))[0]
 
     async def scroll(
@@ -189,8 +183,9 @@ class TenantClient:
         key: str,
         facet_filter: models.Filter | None = None,
         limit: int = 10,
+        **_: Any,
     ) -> models.FacetResponse:
-        """The most frequent values in the tenant's points, with exact counts."""
+        """The most frequent values in the tenant's points, always with exact counts."""
         where = both(self._own, facet_filter)
         return await self._inner.facet(
             collection_name, key, facet_filter=where, limit=limit, exact=True

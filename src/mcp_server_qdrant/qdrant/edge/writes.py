@@ -20,7 +20,7 @@ from mcp_server_qdrant.qdrant.edge import check, types
 from mcp_server_qdrant.qdrant.edge.collection import (
     Entry,
     check_key,
-    moved,
+    move_point,
     own_id,
     stored_id,
     stored_payload,
@@ -84,7 +84,7 @@ class Writes:
         found = self._store.get(name)
         points, census = found.count(), found.space.census
         lost = census.missing.get(found.entry.id, 0)
-        census.lose(found.entry.id, 0)
+        census.set_missing(found.entry.id, 0)
         census.write()
         return lost, points
 
@@ -215,7 +215,7 @@ class Writes:
         await self._store.index(entry, entry.indexes, self._pause)
         vectors = {**declared["vectors"], **declared["sparse_vectors"]}
         pages = (
-            [moved(entry, own_id(found.entry, one.id.int), one, vectors) for one in page]
+            [move_point(entry, own_id(found.entry, one.id.int), one, vectors) for one in page]
             for page in found.records(_PIECE)
         )
         await self._store.fill(entry, pages, found.count(), self._pause)

@@ -51,9 +51,9 @@ class Catalog:
     """The collections of one engine that this server may show.
 
     `allowed` are names, globs and `-globs`; nothing else is ever read or named, and an error about
-    a hidden collection reads like one about a collection that does not exist. `folder` is where
-    clients work, else where each says that it works; `dates` are payload paths of dates, `texts`
-    those of texts. An alias stands for its collection.
+    a hidden collection reads like one about a collection that does not exist. `folder`: the working
+    directory of all clients; None: the one that each client sends. `dates` and `texts` are payload
+    paths. An alias stands for its collection.
     """
 
     client: Engine

@@ -49,7 +49,7 @@ class Drawer:
         leg, name = target.dense, target.collection
         points: list[tuple[Any, ...]] = []
         vectors, without = [np.zeros((0, leg.size), np.float32)], 0
-        shown = self._whole(target, leg)
+        shown = self._scroll_arguments(target, leg)
         async with aclosing(at_random(self._client, target, count, PAGE, **shown)) as found:
             async for records in found:
                 page = []
@@ -88,12 +88,12 @@ class Drawer:
     ) -> Mapping[PointId, Sequence[float]]:
         """The dense vectors of these points, by id; a point without one is absent."""
         assert target.dense is not None
-        shown = self._whole(target, target.dense) | {"with_payload": False}
+        shown = self._scroll_arguments(target, target.dense) | {"with_payload": False}
         records = await self._client.retrieve(target.collection, list(ids), **shown)
         found = [(record.id, vector_of(record, target.dense)) for record in records]
         return {point: vector for point, vector in found if vector is not None}
 
-    def _whole(self, target: Target, leg: DenseLeg) -> dict[str, Any]:
+    def _scroll_arguments(self, target: Target, leg: DenseLeg) -> dict[str, Any]:
         """The arguments that ask for a point's vectors and what is shown of its payload."""
         return {
             "with_payload": [*keys_of(self._fields, target.collection), *SHOWN],

@@ -59,9 +59,9 @@ T = TypeVar("T")
 class Queries:
     """Queries an engine, or a tenant's view of one, for many collections in parallel.
 
-    `dates` are the paths of dates in a collection that has no index of any. `paths` are the fields
-    of candidates' payloads that are read, beside those of the `texts` of a collection; none: all,
-    and `partial` is false. What has expired `now` is not found.
+    `dates`: the date paths of collections without a date index. `paths`: the payload fields to
+    read, besides those of the `texts`; empty for all (then `partial` is false). Texts that have
+    expired by `now` are not found.
     """
 
     def __init__(
@@ -146,10 +146,10 @@ class Queries:
             whole = both(own[key], condition) if own[key] else condition
             narrowed = dated(whole, period, dates, then=True)
             narrowed = unexpired(narrowed, self.now()) if expiring else narrowed
-            narrowed = _tagged(tags, narrowed) if tags else narrowed
+            narrowed = _restrict_to_tags(tags, narrowed) if tags else narrowed
             return None if narrowed is None else plain(narrowed)
 
-        groups, searched = _grouped(asked), dict[Any, list[str]]()
+        groups, searched = _group(asked), dict[Any, list[str]]()
         for targets, _ in groups:
             searched.setdefault(_corpus(targets[0]), []).extend(t.collection for t in targets)
         asks = []
@@ -161,10 +161,10 @@ class Queries:
             tags = tuple(dict.fromkeys(chain.from_iterable(one.tags for one in queries)))
             key, expiring = id(query.where), any(one.expiring for one in targets)
             tagged = where(key, dates, tags, expiring) if tags else None
-            legs = _legs(target, query, where(key, dates, (), expiring), tagged)
+            legs = _build_legs(target, query, where(key, dates, (), expiring), tagged)
             comparable = target.dense is None or target.dense.distance in COSINES
             if best and comparable:
-                legs = _worth(legs, best)
+                legs = _weigh(legs, best)
             asks.append(
                 Ask(
                     collections=tuple(target.collection for target in targets),
@@ -186,7 +186,7 @@ class Queries:
             else:
                 failed |= answer.failed
                 known = await self._cosines(targets[0].dense, queries[0].dense, answer, seconds)
-                scored.append(_scored(targets, queries[0], ask, answer, known))
+                scored.append(_join_scores(targets, queries[0], ask, answer, known))
         return scored, failed
 
     async def _cosines(
@@ -264,7 +264,7 @@ async def in_time(
     return [one.result() for one in trips]
 
 
-def _grouped(asked: Asked) -> list[tuple[list[Target], list[LegQuery]]]:
+def _group(asked: Asked) -> list[tuple[list[Target], list[LegQuery]]]:
     """Group targets that can be searched together: same space, same query for each leg."""
     groups: dict[Any, tuple[list[Target], list[LegQuery]]] = {}
     for some, query in asked:
@@ -291,14 +291,16 @@ def _points_of(text: Document) -> models.Filter:
     return models.Filter(must=[of])
 
 
-def _tagged(tags: Sequence[tuple[str, str]], condition: models.Filter | None) -> models.Filter:
+def _restrict_to_tags(
+    tags: Sequence[tuple[str, str]], condition: models.Filter | None
+) -> models.Filter:
     """The condition, restricted to points with one of the tags (payload key, value)."""
     keys = dict.fromkeys(key for key, _ in tags)
     either = [one_of(key, (value for k, value in tags if k == key)) for key in keys]
     return both(models.Filter(should=either), condition)
 
 
-def _legs(target: Target, query: LegQuery, where: Any, tagged: Any) -> tuple[Leg, ...]:
+def _build_legs(target: Target, query: LegQuery, where: Any, tagged: Any) -> tuple[Leg, ...]:
     """The legs to search, dense first; the leg over tags has no scores."""
     legs: list[Leg] = []
     if target.dense is not None and query.dense is not None:
@@ -311,7 +313,7 @@ def _legs(target: Target, query: LegQuery, where: Any, tagged: Any) -> tuple[Leg
     return tuple(legs)
 
 
-def _worth(legs: Sequence[Leg], best: Best) -> tuple[Leg, ...]:
+def _weigh(legs: Sequence[Leg], best: Best) -> tuple[Leg, ...]:
     """The legs with their `worth`; scores of a dense leg must be cosines."""
     alone = sum(leg.scored for leg in legs) == 1
     weighed = []
@@ -323,7 +325,7 @@ def _worth(legs: Sequence[Leg], best: Best) -> tuple[Leg, ...]:
     return tuple(weighed)
 
 
-def _scored(
+def _join_scores(
     targets: Sequence[Target],
     query: LegQuery,
     ask: Ask,

@@ -61,7 +61,7 @@ class SearchClient(TranslatedClient, Questions):
         return [answer.points for answer in await self.query_batch_points(name, asked)]
 
     @override
-    async def weighed(self, name: str, using: str) -> bool:
+    async def applies_idf(self, name: str, using: str) -> bool:
         if name not in self._weighed:
             await self.get_collection(name)
         return using in self._weighed[name]
@@ -125,8 +125,8 @@ class RemoteClient(SearchClient):
             raise
 
     @override
-    async def weighed(self, name: str, using: str) -> bool:
-        applied = await super().weighed(name, using)
+    async def applies_idf(self, name: str, using: str) -> bool:
+        applied = await super().applies_idf(name, using)
         if applied and not self._knows_corpus:
             if older := await self._older_than(CORPUS_SINCE):
                 raise EngineFailure(NO_CORPUS.format(older))

@@ -312,14 +312,14 @@ class Points(PointReader):
         self, collection: str, ids: Sequence[PointId], contents: Iterable[str], mtime: int
     ) -> None:
         """Record that a file with these points had the same contents at this mtime."""
-        for these in _still_of(ids, contents):
+        for these in _filter_unchanged(ids, contents):
             await self._client.set_payload(collection, {"seen": mtime}, these, key="doc.file")
 
     async def delete_of_files(
         self, collection: str, ids: Sequence[PointId], contents: Iterable[str]
     ) -> None:
         """Delete these points, except those that another run rewrote with other contents."""
-        for these in _still_of(ids, contents):
+        for these in _filter_unchanged(ids, contents):
             await self._client.delete(collection, these)
 
     async def fill(self, target: Target, made: Sequence[tuple[Document, Dense]]) -> None:
@@ -353,7 +353,7 @@ class Points(PointReader):
         await engine.update_vectors(name, updates, update_filter=where)
 
 
-def _still_of(ids: Sequence[PointId], contents: Iterable[str]) -> Iterator[models.Filter]:
+def _filter_unchanged(ids: Sequence[PointId], contents: Iterable[str]) -> Iterator[models.Filter]:
     """Filters, in batches, for the points that still belong to a file with these contents."""
     old = one_of(HASH_KEY, sorted(contents))
     for first in range(0, len(ids), PAGE):
