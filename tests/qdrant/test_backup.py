@@ -86,6 +86,17 @@ async def client(tmp_path):
     await client.close()
 
 
+@pytest.fixture
+def own(tmp_path):
+    return settings(tmp_path / "engine")
+
+
+@pytest.fixture
+def place(tmp_path):
+    """Where the backup goes."""
+    return tmp_path / "b"
+
+
 async def test_what_was_backed_up_comes_back_as_it_was_while_the_engine_runs(client, tmp_path):
     before = await contents(client, "notes")
     own = settings(tmp_path / "engine")
@@ -182,8 +193,9 @@ async def test_nothing_that_was_deleted_is_in_a_backup(client, tmp_path):
     assert b"hush" not in b"".join(path.read_bytes() for path in (tmp_path / "b").iterdir())
 
 
-async def test_nothing_is_overwritten_unasked_and_no_half_folder_is_left(client, tmp_path):
-    own, place = settings(tmp_path / "engine"), tmp_path / "b"
+async def test_nothing_is_overwritten_unasked_and_no_half_folder_is_left(
+    client, own, place, tmp_path
+):
     await back_up(own, place, ["notes"], NOW, quiet, replace=False)
     full = tmp_path / "full"
     full.mkdir()
@@ -306,8 +318,7 @@ DAMAGE = [
 ]
 
 
-async def test_a_damaged_backup_changes_nothing(client, tmp_path):
-    own, place = settings(tmp_path / "engine"), tmp_path / "b"
+async def test_a_damaged_backup_changes_nothing(client, own, place, tmp_path):
     before = await contents(client, "notes")
     told = []
     for fault in DAMAGE:
@@ -347,8 +358,7 @@ ODD = [
 ]
 
 
-async def test_an_odd_manifest_is_one_sentence(client, tmp_path):
-    own, place = settings(tmp_path / "engine"), tmp_path / "b"
+async def test_an_odd_manifest_is_one_sentence(client, own, place):
     await back_up(own, place, ["notes"], NOW, quiet, replace=False)
     whole = json.loads((place / "backup.json").read_text())
     texts = [
@@ -369,8 +379,7 @@ async def test_an_odd_manifest_is_one_sentence(client, tmp_path):
     assert (await client.count("notes")).count == 50
 
 
-async def test_nothing_is_read_from_a_backup_but_what_was_saved(client, tmp_path):
-    own, place = settings(tmp_path / "engine"), tmp_path / "b"
+async def test_nothing_is_read_from_a_backup_but_what_was_saved(client, own, place):
     await back_up(own, place, ["notes"], NOW, quiet, replace=False)
     os.mkfifo(place / "c-pipe.points")
     (place / "c-link.points").symlink_to(place / POINTS)
@@ -381,8 +390,7 @@ async def test_nothing_is_read_from_a_backup_but_what_was_saved(client, tmp_path
     assert names == ["Räume & co", "notes"]
 
 
-async def test_a_fault_in_one_of_several_names_those_that_are_back(client, tmp_path):
-    own, place = settings(tmp_path / "engine"), tmp_path / "b"
+async def test_a_fault_in_one_of_several_names_those_that_are_back(client, own, place):
     await back_up(own, place, [], NOW, quiet, replace=False)
     overwritten(place)
     await client.delete("Räume & co", [1])
@@ -398,16 +406,16 @@ async def test_of_a_server_there_are_no_backups(tmp_path):
     assert not (tmp_path / "b").exists()
 
 
-async def test_two_restores_of_a_collection_take_turns(client, tmp_path):
-    own, place = settings(tmp_path / "engine"), tmp_path / "b"
+async def test_two_restores_of_a_collection_take_turns(client, own, place):
     await back_up(own, place, [], NOW, quiet, replace=False)
     both = [restore(own, place, ["notes"], quiet, replace=True) for _ in range(2)]
 
     assert await asyncio.gather(*both) == [{"notes": 50}] * 2
 
 
-async def test_a_disk_that_fills_up_meanwhile_is_a_sentence(client, tmp_path, monkeypatch):
-    own, place = settings(tmp_path / "engine"), tmp_path / "b"
+async def test_a_disk_that_fills_up_meanwhile_is_a_sentence(
+    client, own, place, tmp_path, monkeypatch
+):
     await back_up(own, place, ["notes"], NOW, quiet, replace=False)
 
     def filling(*_):
@@ -422,9 +430,8 @@ async def test_a_disk_that_fills_up_meanwhile_is_a_sentence(client, tmp_path, mo
 
 
 async def test_of_a_restore_that_was_killed_nothing_is_left_in_the_next_process(
-    client, tmp_path, monkeypatch
+    client, own, place, tmp_path, monkeypatch
 ):
-    own, place = settings(tmp_path / "engine"), tmp_path / "b"
     await back_up(own, place, ["notes"], NOW, quiet, replace=False)
     before, put, names = await contents(client, "notes"), EdgeClient.put, ("Räume & co", "notes")
 
@@ -444,8 +451,7 @@ async def test_of_a_restore_that_was_killed_nothing_is_left_in_the_next_process(
         assert described(folder) == sorted(map(slug_of, names))
 
 
-async def test_two_backups_to_one_folder_leave_each_other_alone(client, tmp_path):
-    own, place = settings(tmp_path / "engine"), tmp_path / "b"
+async def test_two_backups_to_one_folder_leave_each_other_alone(client, own, place, tmp_path):
     both = [back_up(own, place, [], NOW, quiet, replace=replace) for replace in (True, False)]
     done = await asyncio.gather(*both, return_exceptions=True)
 
@@ -456,8 +462,7 @@ async def test_two_backups_to_one_folder_leave_each_other_alone(client, tmp_path
     assert sorted(one.name for one in tmp_path.iterdir()) == ["b", "engine"]
 
 
-async def test_the_allow_list_and_read_only_hold(client, tmp_path):
-    own, place = settings(tmp_path / "engine"), tmp_path / "b"
+async def test_the_allow_list_and_read_only_hold(client, own, place, tmp_path):
     some = settings(tmp_path / "engine", qdrant_collections=("notes",))
 
     assert await back_up(some, place, [], NOW, quiet, replace=False) == {"notes": 50}

@@ -91,122 +91,72 @@ def ids(found):
     return [p.id for p in getattr(found, "points", found)]
 
 
-FILTERS = {
-    "a keyword": (must(field("colour", match=models.MatchValue(value="red"))), 10),
-    "an integer": (must(field("n", match=models.MatchValue(value=7))), 1),
-    "true": (must(field("even", match=models.MatchValue(value=True))), 15),
-    "false": (must(field("even", match=models.MatchValue(value=False))), 15),
-    "any of texts": (must(field("colour", match=models.MatchAny(any=["red", "blue"]))), 20),
-    "any of integers": (must(field("n", match=models.MatchAny(any=[1, 2, 99]))), 2),
-    "any of nothing": (must(field("n", match=models.MatchAny(any=[]))), 0),
-    "none of texts": (must(field("colour", match=models.MatchExcept(**{"except": ["red"]}))), 20),
-    "an array element": (must(field("tags", match=models.MatchValue(value="t1"))), 6),
-    "an array element by []": (must(field("tags[]", match=models.MatchValue(value="t1"))), 6),
-    "a word": (must(field("text", match=models.MatchText(text="quick"))), 30),
-    "a range": (must(field("n", range=models.Range(gte=10, lt=20))), 10),
-    "a range of floats": (must(field("n", range=models.Range(gt=9.5, lte=12.5))), 3),
-    "dates": (
-        must(field("when", range=models.DatetimeRange(gte=datetime(2024, 1, 11, tzinfo=UTC)))),
-        20,
-    ),
-    "naive dates": (must(field("when", range=models.DatetimeRange(lt=datetime(2024, 1, 11)))), 10),
-    "match and range at once": (
-        must(field("n", match=models.MatchValue(value=7), range=models.Range(gte=8))),
-        0,
-    ),
-    "a nested key": (must(field("deep.er.x", match=models.MatchValue(value=2))), 7),
-    "a key of array items": (must(field("parts[].size", range=models.Range(gte=100))), 1),
+def equal(key, value):
+    return {"key": key, "match": {"value": value}}
+
+
+def within(key, **limits):
+    return {"key": key, "range": limits}
+
+
+def at(lon, lat):
+    return {"lon": lon, "lat": lat}
+
+
+def geo(kind, **area):
+    return {"must": [{"key": "place", f"geo_{kind}": area}]}
+
+
+RED, EVEN = equal("colour", "red"), equal("even", True)
+CORNERS = [(9, 49), (12.5, 49), (12.5, 51), (9, 51), (9, 49)]
+FILTERS = {  # in REST form, with the number of points
+    "a keyword": ({"must": [RED]}, 10),
+    "an integer": ({"must": [equal("n", 7)]}, 1),
+    "true": ({"must": [EVEN]}, 15),
+    "false": ({"must": [equal("even", False)]}, 15),
+    "any of texts": ({"must": [{"key": "colour", "match": {"any": ["red", "blue"]}}]}, 20),
+    "any of integers": ({"must": [{"key": "n", "match": {"any": [1, 2, 99]}}]}, 2),
+    "any of nothing": ({"must": [{"key": "n", "match": {"any": []}}]}, 0),
+    "none of texts": ({"must": [{"key": "colour", "match": {"except": ["red"]}}]}, 20),
+    "an array element": ({"must": [equal("tags", "t1")]}, 6),
+    "an array element by []": ({"must": [equal("tags[]", "t1")]}, 6),
+    "a word": ({"must": [{"key": "text", "match": {"text": "quick"}}]}, 30),
+    "a range": ({"must": [within("n", gte=10, lt=20)]}, 10),
+    "a range of floats": ({"must": [within("n", gt=9.5, lte=12.5)]}, 3),
+    "dates": ({"must": [within("when", gte="2024-01-11T00:00:00Z")]}, 20),
+    "naive dates": ({"must": [within("when", lt="2024-01-11T00:00:00")]}, 10),
+    "match and range at once": ({"must": [equal("n", 7) | within("n", gte=8)]}, 0),
+    "a nested key": ({"must": [equal("deep.er.x", 2)]}, 7),
+    "a key of array items": ({"must": [within("parts[].size", gte=100)]}, 1),
     "one array item": (
-        must(
-            models.NestedCondition(
-                nested=models.Nested(
-                    key="parts",
-                    filter=must(
-                        field("kind", match=models.MatchValue(value="b")),
-                        field("size", range=models.Range(lt=80)),
-                    ),
-                )
-            )
-        ),
+        {
+            "must": {
+                "nested": {
+                    "key": "parts",
+                    "filter": {"must": [equal("kind", "b"), within("size", lt=80)]},
+                }
+            }
+        },
         9,
     ),
-    "ids": (must(models.HasIdCondition(has_id=[1, 2, 2, 77])), 2),
-    "no ids": (must(models.HasIdCondition(has_id=[])), 0),
-    "a vector": (must(models.HasVectorCondition(has_vector="bm25")), 25),
-    "empty": (must(models.IsEmptyCondition(is_empty=models.PayloadField(key="nothing"))), 23),
-    "null": (must(models.IsNullCondition(is_null=models.PayloadField(key="nothing"))), 8),
-    "a number of values": (must(field("tags", values_count=models.ValuesCount(gte=2))), 30),
-    "a box": (
-        must(
-            field(
-                "place",
-                geo_bounding_box=models.GeoBoundingBox(
-                    top_left=models.GeoPoint(lon=9.0, lat=51.0),
-                    bottom_right=models.GeoPoint(lon=14.5, lat=49.0),
-                ),
-            )
-        ),
-        5,
-    ),
-    "a radius": (
-        must(
-            field(
-                "place",
-                geo_radius=models.GeoRadius(
-                    center=models.GeoPoint(lon=10.0, lat=50.0), radius=150_000.0
-                ),
-            )
-        ),
-        3,
-    ),
-    "a polygon": (
-        must(
-            field(
-                "place",
-                geo_polygon=models.GeoPolygon(
-                    exterior=models.GeoLineString(
-                        points=[
-                            models.GeoPoint(lon=lon, lat=lat)
-                            for lon, lat in [(9, 49), (12.5, 49), (12.5, 51), (9, 51), (9, 49)]
-                        ]
-                    )
-                ),
-            )
-        ),
-        3,
-    ),
-    "should": (
-        models.Filter(
-            should=[
-                field("n", match=models.MatchValue(value=1)),
-                field("colour", match=models.MatchValue(value="red")),
-            ]
-        ),
-        11,
-    ),
-    "must not": (models.Filter(must_not=[field("even", match=models.MatchValue(value=True))]), 15),
+    "ids": ({"must": [{"has_id": [1, 2, 2, 77]}]}, 2),
+    "no ids": ({"must": [{"has_id": []}]}, 0),
+    "a vector": ({"must": [{"has_vector": "bm25"}]}, 25),
+    "empty": ({"must": [{"is_empty": {"key": "nothing"}}]}, 23),
+    "null": ({"must": [{"is_null": {"key": "nothing"}}]}, 8),
+    "a number of values": ({"must": [{"key": "tags", "values_count": {"gte": 2}}]}, 30),
+    "a box": (geo("bounding_box", top_left=at(9.0, 51.0), bottom_right=at(14.5, 49.0)), 5),
+    "a radius": (geo("radius", center=at(10.0, 50.0), radius=150_000.0), 3),
+    "a polygon": (geo("polygon", exterior={"points": [at(*one) for one in CORNERS]}), 3),
+    "should": ({"should": [equal("n", 1), RED]}, 11),
+    "must not": ({"must_not": [EVEN]}, 15),
     "two of three": (
-        models.Filter(
-            min_should=models.MinShould(
-                conditions=[
-                    field("even", match=models.MatchValue(value=True)),
-                    field("colour", match=models.MatchValue(value="red")),
-                    field("n", range=models.Range(lt=10)),
-                ],
-                min_count=2,
-            )
-        ),
+        {"min_should": {"conditions": [EVEN, RED, within("n", lt=10)], "min_count": 2}},
         10,
     ),
-    "filters in filters": (
-        must(models.Filter(should=[field("n", range=models.Range(lt=2))]), models.Filter()),
-        2,
-    ),
-    "one condition without a list": (
-        models.Filter(must=field("n", match=models.MatchValue(value=3))),
-        1,
-    ),
-    "nothing": (models.Filter(), 30),
+    "filters in filters": ({"must": [{"should": [within("n", lt=2)]}, {}]}, 2),
+    "one condition without a list": ({"must": equal("n", 3)}, 1),
+    "nothing": ({}, 30),
 }
 
 
@@ -226,7 +176,8 @@ async def test_a_filter_finds_what_it_says(books, indexed):
             ("deep.er.x", "integer"),
         ]:
             await books.create_payload_indexes(NAME, {key: schema})
-    for kind, (chosen, expected) in FILTERS.items():
+    for kind, (raw, expected) in FILTERS.items():
+        chosen = models.Filter.model_validate(raw)
         if kind == "match and range at once" and not isinstance(books, EdgeClient):
             continue  # local mode and server do not take both; a caller's filter asks them apart
         points, _ = await books.scroll(NAME, chosen, limit=100, with_payload=False)

@@ -4,14 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server_qdrant.qdrant.marks import (
-    FOLDER_KEY,
-    around,
-    filling,
-    folders,
-    of_folders,
-    renamed,
-)
+from mcp_server_qdrant.qdrant.marks import FOLDER_KEY, around, filling, folders, of_folders, renamed
 
 
 @pytest.mark.parametrize("metadata", [None, {}, {"filling": None}, {"filling": "bm25"}])
@@ -29,8 +22,7 @@ def test_a_collection_belongs_to_no_folder_unless_it_says_so(metadata):
 
 
 @pytest.mark.parametrize(
-    ("written", "read"),
-    [("/a", ["/a"]), (["/a"], ["/a"]), (["/a", "/b/c"], ["/a", "/b/c"])],
+    ("written", "read"), [("/a", ["/a"]), (["/a"], ["/a"]), (["/a", "/b/c"], ["/a", "/b/c"])]
 )
 def test_a_collection_may_belong_to_one_folder_or_several(written, read):
     assert list(map(str, folders({FOLDER_KEY: written}))) == read

@@ -9,11 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 from qdrant_client import models
 
-from mcp_server_qdrant.core.errors import (
-    InvalidPoint,
-    RequestError,
-    UnknownCollection,
-)
+from mcp_server_qdrant.core.errors import InvalidPoint, RequestError, UnknownCollection
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
@@ -65,6 +61,12 @@ def view_of(engine, tenant=RED, **kwargs) -> TenantClient:
     return TenantClient(engine, tenant, **kwargs)
 
 
+@pytest.fixture
+def view(engine) -> TenantClient:
+    """The view of red."""
+    return view_of(engine)
+
+
 def ids(points) -> list:
     return sorted(one.id for one in points)
 
@@ -72,9 +74,7 @@ def ids(points) -> list:
 MINE = [1, 2, 3, 4]
 
 
-async def test_only_collections_with_a_readable_point_are_there(engine):
-    view = view_of(engine)
-
+async def test_only_collections_with_a_readable_point_are_there(view):
     assert [one.name for one in (await view.get_collections()).collections] == ["both"]
     assert await view.collection_exists("both")
     assert not await view.collection_exists("blues")
@@ -95,9 +95,7 @@ async def test_a_collection_counts_the_readable_points_alone(engine):
     assert all(index.points == 0 for index in info.payload_schema.values())
 
 
-async def test_every_read_is_of_readable_points(engine):
-    view = view_of(engine)
-
+async def test_every_read_is_of_readable_points(engine, view):
     assert ids((await view.scroll("both", limit=99))[0]) == MINE
     assert ids(await view.retrieve("both", [1, 11, 20, 30])) == [1]
     assert await view.retrieve("both", []) == []
@@ -130,18 +128,14 @@ async def test_every_read_is_of_readable_points(engine):
         ),
     ],
 )
-async def test_no_filter_widens_the_view(engine, where):
-    view = view_of(engine)
-
+async def test_no_filter_widens_the_view(view, where):
     assert ids((await view.scroll("both", where, limit=99))[0]) == [1]
     assert (await view.count("both", where)).count == 1
     assert ids(await nearest(view, "both", [1.0, 0.0], "v", where=where, limit=99)) == [1]
 
 
-async def test_the_engines_idf_is_of_the_readable_points(engine):
+async def test_the_engines_idf_is_of_the_readable_points(engine, view):
     """Term 2 is in two of red's four: ln((4 + 1) / (2 + 0.5)); blue's points do not count."""
-    view = view_of(engine)
-
     (found,) = await nearest(view, "both", sparse(2), "bm25", limit=1)
 
     assert found.score == pytest.approx(math.log(5 / 2.5), rel=1e-6)
@@ -158,8 +152,7 @@ async def test_a_payload_does_not_tell_whose_it_is(engine):
     assert all(one.payload.keys() <= {"n"} for one in found)
 
 
-async def test_what_is_written_is_the_tenants_whatever_it_says(engine):
-    view = view_of(engine)
+async def test_what_is_written_is_the_tenants_whatever_it_says(engine, view):
     payload = {"tenant": "blue", "n": 50}
     await view.upsert("both", [models.PointStruct(id=50, vector={}, payload=payload)])
 
@@ -194,8 +187,7 @@ async def test_a_point_of_another_or_of_nobody_is_not_overwritten(engine, number
         models.Filter(must_not=[models.HasIdCondition(has_id=[2, 3, 4])]),
     ],
 )
-async def test_only_own_points_are_deleted_or_changed(engine, chosen):
-    view = view_of(engine)
+async def test_only_own_points_are_deleted_or_changed(engine, view, chosen):
     await view.set_payload("both", {"seen": 1}, chosen)
     changed = [r.id for r in (await engine.scroll("both", limit=99))[0] if "seen" in r.payload]
     await view.delete("both", chosen)
@@ -205,17 +197,13 @@ async def test_only_own_points_are_deleted_or_changed(engine, chosen):
     assert left == [2, 3, 4, *range(11, 21), 30]
 
 
-@pytest.mark.parametrize(
-    ("payload", "key"),
-    [({"tenant": "blue"}, None), ({"x": 1}, "tenant")],
-)
+@pytest.mark.parametrize(("payload", "key"), [({"tenant": "blue"}, None), ({"x": 1}, "tenant")])
 async def test_whose_a_point_is_cannot_be_set(engine, payload, key):
     with pytest.raises(RequestError, match="cannot be set"):
         await view_of(engine).set_payload("both", payload, [1], key=key)
 
 
-async def test_a_collection_of_others_is_as_new_to_who_makes_it(engine):
-    view = view_of(engine)
+async def test_a_collection_of_others_is_as_new_to_who_makes_it(view):
     assert await view.create_collection("blues", vectors_config={})
     assert await view.create_collection("new", vectors_config=VECTORS)
 
@@ -233,8 +221,7 @@ async def test_what_was_emptied_is_not_seen_any_longer(engine):
     assert not await view.collection_exists("blues")
 
 
-async def test_names_that_anybody_may_invent_are_not_remembered(engine):
-    view = view_of(engine)
+async def test_names_that_anybody_may_invent_are_not_remembered(view):
     await view.collection_exists("both")
 
     for number in range(50):
@@ -278,8 +265,7 @@ async def test_what_is_not_confined_is_not_there():
     assert public(TenantClient) == allowed | writes
 
 
-async def test_each_part_of_a_search_is_confined(engine):
-    view = view_of(engine)
+async def test_each_part_of_a_search_is_confined(engine, view):
     not_two = {"must_not": [{"has_id": [2]}]}
     legs = (
         Leg("v", [1.0, 0.0], not_two),

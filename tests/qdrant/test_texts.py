@@ -49,6 +49,6 @@ def test_what_was_found_is_behind_what_the_settings_name():
     texts = Texts(KNOWN)
     texts._found["theirs"] = "data"
 
-    assert texts.of("theirs") == ("document", "text", "data")
-    assert texts.of("ours") == KNOWN
-    assert texts.said("ours") is None
+    assert texts.paths("theirs") == ("document", "text", "data")
+    assert texts.paths("ours") == KNOWN
+    assert texts.note("ours") is None

@@ -6,8 +6,7 @@ backup.json      the manifest: the number of points and the file's digest, per c
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -17,12 +16,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from mcp_server_qdrant.core.disk import opened, write_atomically
 from mcp_server_qdrant.core.drafts import OVERWRITE, drafted
-from mcp_server_qdrant.core.errors import (
-    EngineFailure,
-    QdrantMcpError,
-    RequestError,
-    UnusableFile,
-)
+from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError, RequestError, UnusableFile
 from mcp_server_qdrant.core.notation import every
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.files import STAGED, slug_of
@@ -30,6 +24,10 @@ from mcp_server_qdrant.qdrant.edge.points_file import read_description, read_poi
 
 MANIFEST = "backup.json"
 _PAGE = 64  # points written at once
+_DAMAGE = (
+    *(FileNotFoundError, NotADirectoryError, RequestError),
+    *(ValueError, LookupError, TypeError, RecursionError),
+)
 
 Tell = Callable[[str, int, int], None]  # gets the collection, the number done, and the total
 
@@ -66,17 +64,12 @@ async def back_up(
     with drafted(folder, MANIFEST, "a backup", replace=replace) as draft:
         for name in names:
             tell(name, len(done), len(names))
-            done[name] = await _save(client, name, draft)
+            file = draft / _file_of(name)
+            points = await client.save(name, file)
+            done[name] = Saved(points=points, digest=await asyncio.to_thread(_digest, file))
         about = Manifest(made_at=now.isoformat(), collections=done)
         write_atomically(draft / MANIFEST, about.model_dump_json())
     return {name: saved.points for name, saved in done.items()}
-
-
-async def _save(client: EdgeClient, name: str, draft: Path) -> Saved:
-    """Copy a collection into the draft, which is an absolute path."""
-    file = draft / _file_of(name)
-    points = await client.save(name, file)
-    return Saved(points=points, digest=await asyncio.to_thread(_digest, file))
 
 
 def saved_in(folder: Path) -> dict[str, Saved]:
@@ -100,20 +93,18 @@ def check_free(wanted: Iterable[str], there: Iterable[str], *, replace: bool) ->
 
 
 async def restore(
-    client: EdgeClient,
-    folder: Path,
-    wanted: Mapping[str, Saved],
-    tell: Tell,
-    *,
-    replace: bool,
+    client: EdgeClient, folder: Path, wanted: Mapping[str, Saved], tell: Tell, *, replace: bool
 ) -> dict[str, int]:
     """Restore the collections one by one; returns their point counts."""
     done: dict[str, int] = {}
     for name, saved in wanted.items():
         tell(name, len(done), len(wanted))
         try:
-            with _sentences():
+            try:
                 await _load(client, name, folder / _file_of(name), saved, replace=replace)
+            except OSError as error:
+                reason = f"The backup cannot be restored: {error.strerror}."
+                raise EngineFailure(reason) from error
         except QdrantMcpError as error:
             if done:
                 error.args = (f"{error} Restored until then: {every(done)}.",)
@@ -125,14 +116,12 @@ async def restore(
 async def _load(client: EdgeClient, name: str, path: Path, saved: Saved, *, replace: bool) -> None:
     """Fill a hidden collection; once complete, it gets the name."""
     staged = f"{STAGED}{uuid4().hex}"
-    done = False
     try:
         await _fill(client, staged, name, path, saved)
         await client.adopt(name, staged, replace=replace)
-        done = True
-    finally:
-        if not done:
-            await client.delete_collection(staged)
+    except BaseException:
+        await client.delete_collection(staged)
+        raise
 
 
 async def _fill(client: EdgeClient, staged: str, name: str, path: Path, saved: Saved) -> None:
@@ -151,15 +140,7 @@ async def _fill(client: EdgeClient, staged: str, name: str, path: Path, saved: S
                 await client.put(staged, page)
         if (await client.count(staged)).count != saved.points:
             raise _damaged(name)
-    except (
-        FileNotFoundError,
-        NotADirectoryError,
-        RequestError,
-        ValueError,
-        LookupError,
-        TypeError,
-        RecursionError,
-    ) as error:
+    except _DAMAGE as error:
         raise _damaged(name) from error
 
 
@@ -178,12 +159,3 @@ def _digest_of(file: Any) -> str:
 
 def _damaged(name: str) -> RequestError:
     return RequestError(f"The backup of {name!r} is damaged: its file is missing or was changed.")
-
-
-@contextmanager
-def _sentences() -> Iterator[None]:
-    """Turn an OSError into our error."""
-    try:
-        yield
-    except OSError as error:
-        raise EngineFailure(f"The backup cannot be restored: {error.strerror}.") from error

@@ -30,7 +30,10 @@ async def open_client(url: str, *, timeout: float, api_key: str | None = None) -
     is unreachable. Raises ConfigError for a bad URL.
     """
     if url == LOCAL:
-        return _local_client()
+        for message in ("Payload indexes have no effect", "Local mode performs exact"):
+            warnings.filterwarnings("ignore", message=message)
+        with without("fastembed"):
+            return cast("WholeEngine", SearchClient(location=LOCAL))
     if api_key and urlsplit(url).scheme == "http" and urlsplit(url).hostname not in _LOOPBACK:
         logger.warning(INSECURE)
     warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
@@ -38,10 +41,7 @@ async def open_client(url: str, *, timeout: float, api_key: str | None = None) -
         with without("fastembed"):
             # qdrant-client's points have the attributes of our `Point`.
             client = RemoteClient(
-                url=url.rstrip("/"),
-                timeout=timeout,
-                api_key=api_key,
-                check_compatibility=False,
+                url=url.rstrip("/"), timeout=timeout, api_key=api_key, check_compatibility=False
             )
             return cast("WholeEngine", client)
     except ValueError as error:
@@ -66,11 +66,3 @@ def open_local_mode(folder: Path) -> WholeEngine:
         ) from error
     except (ValueError, LookupError, TypeError, OSError, sqlite3.Error, UnpicklingError) as error:
         raise EngineFailure("The folder of local mode cannot be read: it is damaged.") from error
-
-
-def _local_client() -> WholeEngine:
-    """qdrant-client's local mode, without its warnings about speed."""
-    for message in ("Payload indexes have no effect", "Local mode performs exact"):
-        warnings.filterwarnings("ignore", message=message)
-    with without("fastembed"):
-        return cast("WholeEngine", SearchClient(location=LOCAL))

@@ -61,6 +61,6 @@ async def back_up_today(
 
 
 def _daily_backups(folder: Path) -> list[Path]:
-    """The daily backups, oldest first; other folders are ignored."""
+    """The complete daily backups, oldest first."""
     days = (one for one in folder.iterdir() if _DAY.fullmatch(one.name))
     return sorted(one for one in days if (one / MANIFEST).is_file())

@@ -160,6 +160,8 @@ class Engine(Protocol):
         key: str,
         facet_filter: models.Filter | None = None,
         limit: int = 10,
+        *,
+        exact: bool = False,
     ) -> models.FacetResponse: ...
 
     async def upsert(
@@ -181,15 +183,6 @@ class Engine(Protocol):
 class WholeEngine(Engine, Protocol):
     """An engine without tenants: it also has calls on whole collections."""
 
-    async def facet(
-        self,
-        collection_name: str,
-        key: str,
-        facet_filter: models.Filter | None = None,
-        limit: int = 10,
-        *,
-        exact: bool = False,
-    ) -> models.FacetResponse: ...
     async def update_collection(self, collection_name: str, *, metadata: Payload) -> Any: ...
     async def delete_collection(self, collection_name: str) -> bool: ...
     async def create_vector_name(

@@ -80,7 +80,7 @@ def translated(error: Exception, collection: str | None = None) -> QdrantMcpErro
     """Translate an error of qdrant-client, raised by a call for that collection."""
     match cause_of(error):
         case UnexpectedResponse() as answer:
-            return _answered(answer, collection)
+            return _of_response(answer, collection)
         case ResourceExhaustedResponse():
             return EngineUnavailable(OVERLOADED)
         case TooLarge():
@@ -110,7 +110,7 @@ class TranslatedClient(AsyncQdrantClient):
             await self.create_payload_index(collection, field, schema)
 
 
-def _wrapped(name: str, inner: Callable[..., Any]) -> Callable[..., Any]:
+def _translating(name: str, inner: Callable[..., Any]) -> Callable[..., Any]:
     of_collection = "collection_name" in inspect.signature(inner).parameters
 
     @wraps(inner)
@@ -124,7 +124,7 @@ def _wrapped(name: str, inner: Callable[..., Any]) -> Callable[..., Any]:
 
 for _name, _inner in inspect.getmembers(AsyncQdrantClient, inspect.iscoroutinefunction):
     if not _name.startswith("_") and _name != "close":
-        setattr(TranslatedClient, _name, _wrapped(_name, _inner))
+        setattr(TranslatedClient, _name, _translating(_name, _inner))
 
 
 def may_have_happened(error: Exception) -> bool:
@@ -145,7 +145,7 @@ def status_of(error: BaseException | None) -> int | None:
     return error.status_code if isinstance(error, UnexpectedResponse) else None
 
 
-def _answered(error: UnexpectedResponse, collection: str | None) -> QdrantMcpError:
+def _of_response(error: UnexpectedResponse, collection: str | None) -> QdrantMcpError:
     status, reason = error.status_code, _reason(error)
     if missing := _NO_INDEX.search(reason):
         name, index = quote(collection or "COLLECTION"), quote(f"{missing[1]}:{missing[2]}")

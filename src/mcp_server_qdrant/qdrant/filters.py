@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import partial
 from itertools import islice
 from typing import Any, Literal
 
@@ -74,17 +73,16 @@ def among(ids: Iterable[Any]) -> models.HasIdCondition:
 
 
 def unchanged_since(seen: Revision) -> list[models.Condition]:
-    """The engine's form of `Revision.changed_since`: the point has the time that was `seen`.
+    """The conditions that the point still has the write time that was `seen`.
 
-    Empty where the point has none, as one of another tool.
+    The engine's form of `Revision.changed_since`; empty for a point of another tool.
     """
-    field = partial(models.FieldCondition, key=CHANGED)
     if not seen.ours or (seen.updated_at is not None and moment(seen.updated_at) is None):
         return []
     if seen.updated_at is None:  # from a moved file without a date
-        ever = field(range=models.DatetimeRange(gte="0001-01-01T00:00:00Z"))
+        ever = _between(CHANGED, models.DatetimeRange(gte="0001-01-01T00:00:00Z"))
         return [models.Filter(must_not=[ever])]
-    return [field(range=models.DatetimeRange(gte=seen.updated_at, lte=seen.updated_at))]
+    return [_between(CHANGED, models.DatetimeRange(gte=seen.updated_at, lte=seen.updated_at))]
 
 
 def same_point(seen: Document, *more: models.Condition) -> models.Filter:
@@ -107,36 +105,35 @@ def dated(
 ) -> models.Filter | None:
     """The filter, restricted to points with a date in this period at one of the paths.
 
-    If the point has `doc.date`, only that date counts; with `changed` also its last change, and
-    with `then` a text that began before the end and was changed later, so that it is of a later
-    date.
+    If a point has `doc.date`, its other dates do not count, with two exceptions: its last change
+    with `changed`, and with `then` a text created before the period's end and changed after it.
     """
     if period is None:
         return where
     limits = models.DatetimeRange(gte=period.since, lt=period.until)
     own, *others = sorted(paths, key=lambda path: path != DATE_KEY)
-    either: list[models.Condition] = [
-        models.FieldCondition(key=path, range=limits) for path in others
-    ]
+    either: list[models.Condition] = [_between(path, limits) for path in others]
     if own == DATE_KEY:
-        unsaid = models.IsEmptyCondition(is_empty=models.PayloadField(key=own))
-        either = [models.Filter(must=[unsaid], should=either)] if either else []
+        undated = models.IsEmptyCondition(is_empty=models.PayloadField(key=own))
+        either = [models.Filter(must=[undated], should=either)] if either else []
         if changed and CHANGED in paths:
-            any_day = models.FieldCondition(key=own, range=models.DatetimeRange(lte=LATEST))
-            change = models.FieldCondition(key=CHANGED, range=limits)
-            either.append(models.Filter(must=[any_day, change]))
+            any_day = _between(own, models.DatetimeRange(lte=LATEST))
+            either.append(models.Filter(must=[any_day, _between(CHANGED, limits)]))
         if then and period.until:
-            begun = models.FieldCondition(key=BEGUN, range=models.DatetimeRange(lt=period.until))
-            later = models.FieldCondition(key=own, range=models.DatetimeRange(gte=period.until))
+            begun = _between(BEGUN, models.DatetimeRange(lt=period.until))
+            later = _between(own, models.DatetimeRange(gte=period.until))
             either.append(models.Filter(must=[begun, later]))
-    either.append(models.FieldCondition(key=own, range=limits))
-    return both(models.Filter(should=either), where)
+    return both(models.Filter(should=[*either, _between(own, limits)]), where)
 
 
 def unexpired(where: models.Filter | None, now: datetime) -> models.Filter:
-    """The filter, and that the text has not expired."""
-    over = models.FieldCondition(key=EXPIRES, range=models.DatetimeRange(lte=now))
+    """The filter, restricted to texts that have not expired."""
+    over = _between(EXPIRES, models.DatetimeRange(lte=now))
     return both(models.Filter(must_not=[over]), where)
+
+
+def _between(key: str, limits: models.DatetimeRange) -> models.FieldCondition:
+    return models.FieldCondition(key=key, range=limits)
 
 
 def _check_size(raw: Mapping[str, Any]) -> None:
@@ -182,16 +179,15 @@ def conditions(where: Any, inside: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def bare(key: str) -> str:
-    """A payload path reduced to its names: `"a"[].b` becomes a.b."""
+    """A payload path without quotes and brackets: `"a"[].b` becomes a.b."""
     return ".".join(step.split("[")[0].strip('"') for step in key.split("."))
 
 
 def _check_condition(condition: Mapping[str, Any]) -> None:
     """Refuse a condition that is empty, too long, or has an invalid id."""
     if condition.keys() == {"key"}:
-        raise InvalidFilter(
-            _sentence(f"the condition on the field {condition['key'][:SHOWN]!r} is empty")
-        )
+        field = condition["key"][:SHOWN]
+        raise InvalidFilter(_sentence(f"the condition on the field {field!r} is empty"))
     match = condition.get("match") or {}
     if any(len(match.get(kind) or "") > MAX_WORDS for kind in _WORDS):
         raise InvalidFilter(

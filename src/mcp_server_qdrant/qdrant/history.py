@@ -115,7 +115,7 @@ class History:
             except QdrantMcpError as error:
                 kept[place] = replace(kept[place], fault=str(error))
         for some in _batches(whole):
-            fault = await self._written([read for _, read in some], until, deleted=deleted)
+            fault = await self._try_write([read for _, read in some], until, deleted=deleted)
             for place, (one, *_) in some:
                 if fault:
                     kept[place] = replace(kept[place], fault=fault)
@@ -128,9 +128,9 @@ class History:
         self, wanted: str | None = None, collection: str | None = None
     ) -> list[Version]:
         """The last versions of one text (by id) or of all texts, newest first."""
-        of = [*_of(wanted, collection), _until(gte=self._oldest())]
-        found = _in_order(await self._found(of, every=wanted is not None))
-        return [_version(_held(record)) for _, record in reversed(found[-LISTED:])]
+        of = [*_conditions(wanted, collection), _until(gte=self._oldest())]
+        found = _in_order(await self._read_entries(of, every=wanted is not None))
+        return [_version(_description(record)) for _, record in reversed(found[-LISTED:])]
 
     def at_time(self, wanted: str) -> tuple[str, datetime] | None:
         """Parse `ID@TIME`; see `core.dates.at_time`."""
@@ -145,17 +145,17 @@ class History:
             return None
         own, when = named
         ends, oldest = (
-            _in_order(await self._found(_of(own, collection), every=True)),
+            _in_order(await self._read_entries(_conditions(own, collection), every=True)),
             self._oldest(),
         )
         ends = [pair for pair in ends if _end(pair[1]) >= oldest]
-        found = [one for _, one in ends if wanted == f"{own}@{_held(one)['until']}"]
+        found = [one for _, one in ends if wanted == f"{own}@{_description(one)['until']}"]
         found = found or [one for end, one in ends if end >= when]
         if not found:
             return None
-        if len(places := {_held(one)["collection"] for one in found}) > 1:
+        if len(places := {_description(one)["collection"] for one in found}) > 1:
             raise RequestError(f"{wanted} is in {every(sorted(places))}: pass collection_name.")
-        return next(iter((await self._whole(found[:1])).values()), None)
+        return next(iter((await self._read_versions(found[:1])).values()), None)
 
     async def earlier(self, texts: Iterable[Document]) -> dict[Place, Earlier]:
         """Place -> number of earlier versions and last change, for texts that have any.
@@ -165,10 +165,10 @@ class History:
         oldest = self._oldest()
         wanted = {place_of(one) for one in texts if (end := changed_at(one)) and end >= oldest}
         counts, last = Counter[Place](), dict[Place, Mapping[str, Any]]()
-        for _, record in await self._after(oldest, wanted):
+        for _, record in await self._entries_since(oldest, wanted):
             place = _place(record)
             counts[place] += 1
-            last[place] = _held(record)
+            last[place] = _description(record)
         return {
             place: Earlier(counts[place], held["until"])
             for place, held in last.items()
@@ -178,13 +178,13 @@ class History:
     async def standing(self, texts: Iterable[Document], when: datetime) -> dict[Place, Version]:
         """Place -> version at this time, for texts that were changed since."""
         wanted = {place_of(one) for one in texts if (end := changed_at(one)) and end > when}
-        found = await self._after(max(when, self._oldest()), wanted)
+        found = await self._entries_since(max(when, self._oldest()), wanted)
         first = {_place(record): record for _, record in reversed(found)}
-        known = await self._whole([first[place] for place in first.keys() & wanted])
+        known = await self._read_versions([first[place] for place in first.keys() & wanted])
         begun = {place: moment(one.document.updated_at) for place, one in known.items()}
         return {place: known[place] for place, since in begun.items() if since and since <= when}
 
-    async def _after(
+    async def _entries_since(
         self, when: datetime, places: Collection[Place]
     ) -> list[tuple[datetime, Point]]:
         """The versions of texts that ended at this time or later, oldest first."""
@@ -192,15 +192,15 @@ class History:
             return []
         of = [one_of(IDS, sorted(own for _, own in places)), _until(gte=when)]
         with suppress(QdrantMcpError):  # the texts are shown in any case
-            ends = _in_order(await self._found(of, every=True))
+            ends = _in_order(await self._read_entries(of, every=True))
             return [pair for pair in ends if pair[0] >= when]
         return []
 
-    async def _whole(self, found: Sequence[Point]) -> dict[Place, Version]:
+    async def _read_versions(self, found: Sequence[Point]) -> dict[Place, Version]:
         """Place -> version with its whole text; the points are of different texts."""
         versions = {}
         for record in await self._client.retrieve(HISTORY, [one.id for one in found]):
-            held = _held(record)
+            held = _description(record)
             place, head, own = held["collection"], held["head"], held["ids"][0]
             read = [
                 document_of(place, head, part, ("document",))
@@ -220,16 +220,16 @@ class History:
 
     async def erase(self, wanted: str, collection: str | None = None) -> int:
         """Erase a version by its id, or all versions of a text; returns their number."""
-        of, erased = _of(wanted, collection), 0
+        of, erased = _conditions(wanted, collection), 0
         if named := self.at_time(wanted):
             own, when = named
-            of = [*_of(own, collection), _until(gte=when, lte=when)]
-        while found := await self._found(of):
+            of = [*_conditions(own, collection), _until(gte=when, lte=when)]
+        while found := await self._read_entries(of):
             await self._client.delete(HISTORY, models.Filter(must=[among(r.id for r in found)]))
             erased += len(found)
         return erased
 
-    async def _found(self, of: Sequence[Any], *, every: bool = False) -> list[Point]:
+    async def _read_entries(self, of: Sequence[Any], *, every: bool = False) -> list[Point]:
         """The last matching versions as points without texts, or with `every` all of them."""
         ordered = models.OrderBy(key=UNTIL, direction=models.Direction.DESC)
         where = models.Filter(must=list(of))
@@ -239,12 +239,9 @@ class History:
                 found, _ = await self._client.scroll(
                     HISTORY, where, limit=most, order_by=ordered, with_payload=[KEY]
                 )
-            except (
-                UnknownCollection,
-                AccessRefused,
-            ):  # nothing was kept yet, or the key forbids it
+            except (UnknownCollection, AccessRefused):  # nothing was kept, or the key forbids it
                 return []
-            seen = [one for one in found if self._visible(_held(one)["collection"])]
+            seen = [one for one in found if self._visible(_description(one)["collection"])]
             if len(seen) == len(found) or len(found) < most:
                 break
         return seen if every else seen[:LISTED]
@@ -303,13 +300,13 @@ class History:
         self, held: dict[str, Any], of: Sequence[models.Condition]
     ) -> dict[str, Any]:
         """Add the ids of the matching versions."""
-        known = [_held(one)["ids"] for one in await self._found(of)]
+        known = [_description(one)["ids"] for one in await self._read_entries(of)]
         return held | {"ids": list(dict.fromkeys(chain(held["ids"], *known)))}
 
     def _oldest(self) -> datetime:
         return self._now() - timedelta(days=self.days)
 
-    async def _written(
+    async def _try_write(
         self, texts: Sequence[Sequence[Document]], until: str, *, deleted: bool
     ) -> str | None:
         """Write versions of these texts, each by its parts; why that failed, if it did."""
@@ -337,7 +334,7 @@ class History:
             for number, parts in enumerate(texts, first)
         ]
         await self._client.upsert(HISTORY, points)
-        self._untended -= sum(1 + TENDED * 8 * _bytes(point) // MOST_BYTES for point in points)
+        self._untended -= sum(1 + TENDED * 8 * _size(point) // MOST_BYTES for point in points)
 
     async def _tend(self) -> None:
         """Create the collection if it is new, and erase versions beyond the limits."""
@@ -350,7 +347,7 @@ class History:
         await client.create_payload_indexes(HISTORY, missing)
         counted = [UNTIL, NUMBER, BYTES]
         kept, _ = await client.scroll(HISTORY, limit=2 * MOST, with_payload=counted)
-        if over := [one.id for one in _over(kept, self._now(), timedelta(days=self.days))]:
+        if over := [one.id for one in _choose_excess(kept, self._now(), timedelta(days=self.days))]:
             await client.delete(HISTORY, models.Filter(must=[among(over)]))
 
 
@@ -370,7 +367,7 @@ def _batches(
         yield some
 
 
-def _over(kept: list[Point], now: datetime, days: timedelta) -> list[Point]:
+def _choose_excess(kept: list[Point], now: datetime, days: timedelta) -> list[Point]:
     """The versions to erase: beyond the size limits, or certainly older than `days`.
 
     Clocks may be wrong. Versions are sorted by number, and none counts as older than the one before
@@ -378,7 +375,7 @@ def _over(kept: list[Point], now: datetime, days: timedelta) -> list[Point]:
     than a day erases nothing.
     """
     kept = sorted(kept, key=lambda one: (_number(one), _end(one)))
-    sizes = accumulate(map(_bytes, reversed(kept)))
+    sizes = accumulate(map(_size, reversed(kept)))
     room = sum(size <= MOST_BYTES for size in islice(sizes, MOST))
     sure = max((end for end in map(_end, kept) if end <= now - DAY), default=None)
     ends = accumulate(map(_end, kept), max)
@@ -394,31 +391,31 @@ def _in_order(found: Sequence[Point]) -> list[tuple[datetime, Point]]:
     ends: dict[str, datetime] = {}
     ordered: list[tuple[datetime, Point]] = []
     for one in sorted(found, key=lambda one: (_number(one), _end(one)), reverse=True):
-        place, end = _held(one)["collection"], _end(one)
+        place, end = _description(one)["collection"], _end(one)
         ends[place] = min(end, ends.get(place, end))
         ordered.append((ends[place], one))
     return sorted(ordered, key=lambda pair: (pair[0], _number(pair[1])))
 
 
 def _place(one: Point) -> Place:
-    held = _held(one)
+    held = _description(one)
     return held["collection"], held["head"]
 
 
 def _end(one: Point) -> datetime:
-    return datetime.fromisoformat(_held(one)["until"])
+    return datetime.fromisoformat(_description(one)["until"])
 
 
 def _number(one: Point) -> int:
     """The sequence number of a version."""
-    return int(_held(one)["number"])
+    return int(_description(one)["number"])
 
 
-def _bytes(one: Point | models.PointStruct) -> int:
-    return int(_held(one)["bytes"])
+def _size(one: Point | models.PointStruct) -> int:
+    return int(_description(one)["bytes"])
 
 
-def _held(record: Point | models.PointStruct) -> dict[str, Any]:
+def _description(record: Point | models.PointStruct) -> dict[str, Any]:
     """The description in a version's payload."""
     held: dict[str, Any] = (record.payload or {})[KEY]
     return held
@@ -428,7 +425,7 @@ def _until(**limits: Any) -> models.FieldCondition:
     return models.FieldCondition(key=UNTIL, range=models.DatetimeRange(**limits))
 
 
-def _of(wanted: str | None, collection: str | None) -> list[models.Condition]:
+def _conditions(wanted: str | None, collection: str | None) -> list[models.Condition]:
     """The conditions for the versions of a text, by any of its ids."""
     of: list[models.Condition] = []
     if wanted is not None:

@@ -51,7 +51,7 @@ def sparse_leg(info: models.CollectionInfo, unfinished: Container[str]) -> Spars
 async def dense_leg(
     known: KnownModels, collection: str, info: models.CollectionInfo
 ) -> tuple[DenseLeg | None, str | None]:
-    """The dense vector that is searched, or why none is; of several that fit, which one it is."""
+    """The dense vector to search, and a note: why there is none, or which of several it is."""
     metadata = info.config.metadata or {}
     unfinished = marks.filling(metadata)
     vectors = {k: v for k, v in dense_vectors(info).items() if k not in unfinished}
@@ -73,14 +73,9 @@ async def dense_leg(
         several = f"of the vectors that fit, {called(name)} is searched, not {every(others)}"
         leg = DenseLeg(name, vectors[name].size, distance, choice.model)
         return leg, several if others and name != named else None
-    return None, mismatch(vectors, choice.model, size)
-
-
-def mismatch(vectors: dict[str, models.VectorParams], model: str, size: int | None) -> str:
-    """Why none of the dense vectors fits the model."""
     has = ", ".join(f"{name or 'unnamed'} ({params.size})" for name, params in vectors.items())
-    wants = f"{model} makes {size}" if size else f"{model} made none of them"
-    return f"its dense vectors do not fit the model: it has {has}, {wants} dimensions"
+    wants = f"{choice.model} makes {size}" if size else f"{choice.model} made none of them"
+    return None, f"its dense vectors do not fit the model: it has {has}, {wants} dimensions"
 
 
 def dated_paths(info: models.CollectionInfo, paths: Iterable[str]) -> tuple[str, ...]:
@@ -92,9 +87,6 @@ def dated_paths(info: models.CollectionInfo, paths: Iterable[str]) -> tuple[str,
 
 def vector_of(record: Point, leg: DenseLeg) -> Sequence[float] | None:
     """A record's vector for the leg; None if it is missing or has another size."""
-    held = record.vector
-    if isinstance(held, dict):
-        held = held.get(leg.vector)
-    if not isinstance(held, list) or len(held) != leg.size:
-        return None
-    return held
+    vectors = record.vector
+    vector = vectors.get(leg.vector) if isinstance(vectors, dict) else vectors
+    return vector if isinstance(vector, list) and len(vector) == leg.size else None

@@ -1,4 +1,4 @@
-"""A folder of qdrant-client's local mode, which is read only, and imported once.
+"""A folder of qdrant-client's local mode: it is only read, and imported once.
 
 meta.json                           collection -> its parameters
 collection/<name>/storage.sqlite    a pickled row per point
@@ -95,14 +95,8 @@ class LocalFiles:
         """The number of readable points."""
         return len(await self._read(name))
 
-    async def pages(
-        self,
-        name: str,
-        size: int,
-        *,
-        vectors: bool = False,  # noqa: ARG002 - they are in the same row
-    ) -> AsyncGenerator[list[Any]]:
-        """All points in pages."""
+    async def pages(self, name: str, size: int, **_: Any) -> AsyncGenerator[list[Any]]:
+        """All points in pages, with their vectors, which are in the same row."""
         rows = list((await self._read(name)).values())
         for start in range(0, len(rows), size):
             yield await asyncio.to_thread(self._points, name, rows[start : start + size])
@@ -156,14 +150,14 @@ async def import_due(folder: Path) -> AsyncIterator[bool]:
 
     A lock lets one process import; the others wait here and then find the import done.
     """
-    if not (folder / META).is_file() or not _outstanding(folder):
+    if not (folder / META).is_file() or not _has_more(folder):
         yield False
         return
     async with AsyncFileLock(folder / "imported.lock", mode=0o600, poll_interval=_POLL_SECONDS):
-        yield _outstanding(folder)
+        yield _has_more(folder)
 
 
-def _outstanding(folder: Path) -> bool:
+def _has_more(folder: Path) -> bool:
     """True if a collection is neither imported nor refused, or if that is unknown."""
     try:
         names = json.loads((folder / META).read_text("utf-8"))["collections"]
@@ -191,12 +185,9 @@ def _shapes(meta: Path) -> dict[str, Shape]:
 def _shape(config: Mapping[str, Any]) -> Shape:
     vectors, sparse = config.get("vectors") or {}, config.get("sparse_vectors") or {}
     named = {"": vectors} if isinstance(vectors.get("size"), int) else vectors
-    return Shape(
-        {name: models.VectorParams.model_validate(params) for name, params in named.items()},
-        {name: models.SparseVectorParams.model_validate(params) for name, params in sparse.items()},
-        config.get("metadata") or {},
-        {},
-    )
+    dense = {name: models.VectorParams.model_validate(one) for name, one in named.items()}
+    words = {name: models.SparseVectorParams.model_validate(one) for name, one in sparse.items()}
+    return Shape(dense, words, config.get("metadata") or {}, {})
 
 
 def _point(row: bytes, shape: Shape) -> models.PointStruct:

@@ -15,7 +15,7 @@ from mcp_server_qdrant.core.disk import identity
 FILLING_KEY = "filling"
 IMPORTED_KEY = "imported"  # where the collection was imported from
 DESCRIPTION_KEY = "description"  # of its contents, in its owner's words
-EXPIRES_KEY = "expires"  # of texts that say nothing of it: "90 days"
+EXPIRES_KEY = "expires"  # the default of its texts, such as "90 days"
 FOLDER_KEY = "folder"
 INODE_KEY = "folder_inode"  # (device, inode), which a renamed folder keeps
 UNFINISHED = "an upgrade is running, or was interrupted: then run mcp-server-qdrant upgrade again"
@@ -27,8 +27,8 @@ def filling(metadata: Mapping[str, Any] | None) -> frozenset[str]:
     return frozenset(map(str, named)) if isinstance(named, list) else frozenset()
 
 
-def said(metadata: Mapping[str, Any] | None, key: str) -> str | None:
-    """The sentence under this key, unless it is empty."""
+def note(metadata: Mapping[str, Any] | None, key: str) -> str | None:
+    """The first text under this key; None if there is none."""
     return next(iter(_texts(metadata, key)), None)
 
 
@@ -45,7 +45,7 @@ def folders(metadata: Mapping[str, Any] | None) -> list[Path]:
 
 
 def of_folders(folders: Iterable[Path]) -> dict[str, list[str]]:
-    """The mark of a collection that belongs to these folders, their links followed."""
+    """The metadata of a collection that belongs to these folders; symlinks are resolved."""
     real = dict.fromkeys(map(os.path.realpath, folders))
     return {FOLDER_KEY: [*real], INODE_KEY: [str(identity(Path(one))) for one in real]}
 
@@ -62,7 +62,7 @@ def renamed(place: Path, marked: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def around(place: Path, folders: Mapping[str, Iterable[Path]]) -> dict[str, Path]:
-    """Collection -> its innermost folder that is the place or lies above it, where it has one."""
+    """Collection -> its innermost folder that contains the place; other collections are absent."""
     whole = Path(os.path.realpath(place))
     found = {
         name: [one for one in each if whole.is_relative_to(one)] for name, each in folders.items()
@@ -74,5 +74,5 @@ def damage(info: models.CollectionInfo) -> str | None:
     """The damage that the engine reports, in a sentence; None if there is none."""
     if info.status != models.CollectionStatus.RED:
         return None
-    said = [warning.message for warning in info.warnings or ()]
-    return " ".join(said) or "Qdrant says that it is damaged; its log says how."
+    reported = [warning.message for warning in info.warnings or ()]
+    return " ".join(reported) or "Qdrant says that it is damaged; its log says how."

@@ -13,11 +13,7 @@ ENDLESS = "Qdrant's paging never ends: it returned a page twice, or an empty pag
 
 
 async def pages(
-    client: Engine,
-    collection: str,
-    size: int,
-    where: models.Filter | None = None,
-    **shown: Any,
+    client: Engine, collection: str, size: int, where: models.Filter | None = None, **shown: Any
 ) -> AsyncGenerator[list[Point]]:
     """The matching points in pages of `size`; `shown` are arguments of `scroll`.
 

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from mcp_server_qdrant.core.datatypes import (
     OURS,
@@ -17,13 +17,7 @@ from mcp_server_qdrant.core.datatypes import (
 )
 from mcp_server_qdrant.core.dates import UNDATED, date_of, indexed
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.core.notation import (
-    Identify,
-    called,
-    is_part_id,
-    part_id,
-    stamp,
-)
+from mcp_server_qdrant.core.notation import Identify, called, is_part_id, part_id, stamp
 from mcp_server_qdrant.core.writes import Changes
 from mcp_server_qdrant.qdrant.engine import Found
 from mcp_server_qdrant.qdrant.texts import paths_of, text_at
@@ -44,6 +38,8 @@ HASH_KEY = "doc.file.hash"
 PROJECT_KEY = "metadata.project"
 EXPIRES = "doc.expires"  # indexed where a text expires
 MOST_PARTS = 200_000  # of a text; whoever wrote another number did not mean parts
+T = TypeVar("T")
+
 _PLAIN_KEY = re.compile(r"[\w-]+", re.ASCII)
 # Top-level payload keys with a meaning for this server.
 _RESERVED = frozenset({"doc", "metadata", SUPERSEDED_KEY, SUPERSEDED_IN, STORED_BY})
@@ -59,40 +55,37 @@ def document_of(
 ) -> Document:
     """A point's payload as a Document, whoever wrote it.
 
-    The text is the first string found at the paths of its collection; metadata is `metadata`, or
-    else everything that was not used. A point without text says so in its text. `identify` tells
-    where the text is that superseded it.
+    The text is the first string at the paths of its collection; metadata is `metadata`, or else
+    everything that was not used. A point without text says so in its text. `identify` gives the id
+    of the text that superseded it.
     """
     payload = payload or {}
     found = text_at(payload, paths_of(content_fields, collection))
     key, text = found or (None, _without_text(payload))
-    doc, metadata, places = payload.get("doc"), payload.get("metadata"), _places(payload)
+    doc, places = payload.get("doc"), _places(payload)
     by = _string((payload,), SUPERSEDED_KEY)
     place = _string((payload,), SUPERSEDED_IN) if by else None
-    if not isinstance(doc, dict):
-        doc = {}
-    version = doc.get("version")
-    if not isinstance(version, str) or not isinstance(point, str):
-        version = None  # our points have UUIDs
+    doc = doc if isinstance(doc, dict) else {}
     return Document(
         id=point,
         collection=collection,
         text=text,
         title=title_of(payload),
         source=_string(places, "source") or _string(places, "url"),
-        metadata=_besides(metadata, key) if isinstance(metadata, dict) else _unused(payload, key),
+        metadata=_metadata(payload, key),
         tags=_tags(places),
-        created_at=None if _of_file(doc) else _string(places, "created_at"),
-        updated_at=_string((payload,) if _id(doc) else places, "updated_at"),
-        document=_id(doc),
+        # The `created_at` of a file without a date of its own may be the file's time.
+        created_at=_string(places, "created_at") if "file" not in doc or doc.get("dated") else None,
+        updated_at=_string((payload,) if _typed(doc, "id", str) else places, "updated_at"),
+        document=_typed(doc, "id", str),
         chunk=_number(doc, "chunk", 0, MOST_PARTS),
         chunks=_number(doc, "chunks", 1, MOST_PARTS),
-        start=doc.get("start") if isinstance(doc.get("start"), int) else None,
-        end=doc.get("end") if isinstance(doc.get("end"), int) else None,
+        start=_typed(doc, "start", int),
+        end=_typed(doc, "end", int),
         textless=key is None,
-        section=doc.get("section") if isinstance(doc.get("section"), str) else None,
+        section=_typed(doc, "section", str),
         sections=tuple(_sections(doc.get("sections"))),
-        version=version,
+        version=_typed(doc, VERSION, str) if isinstance(point, str) else None,  # ours are UUIDs
         head=head_of(point, doc),
         writing=_number(doc, "writing", 0) or None,
         superseded_by=by,
@@ -100,7 +93,7 @@ def document_of(
         stored_by=writer(payload.get(STORED_BY)),
         heir=identify(place or collection, by, 0) if by and identify else None,
         dated=doc.get("dated") is True,
-        file=doc.get("file") if isinstance(doc.get("file"), dict) else None,
+        file=_typed(doc, "file", dict),
         pending=next(reversed(_tags((doc,), "pending")), None),
         expires=_string((doc,), "expires"),
     )
@@ -112,18 +105,18 @@ def stored_payload(document: Document) -> Payload:
     All chunks share one metadata object, which may be large. The placeholder for a missing text is
     not stored.
     """
-    held = document.metadata
+    metadata = document.metadata
     payload: Payload = {
         "document": None if document.textless else document.text,
-        "metadata": held if held is None or isinstance(held, dict) else dict(held),
+        "metadata": metadata if isinstance(metadata, dict | None) else dict(metadata),
         "title": document.title,
         "source": document.source,
         "tags": list(document.tags) or None,
         "created_at": document.created_at,
         "updated_at": document.updated_at,
     }
-    kept = {k: v for k, v in payload.items() if v is not None or k == "metadata"}
-    kept["doc"] = {
+    stored = {k: v for k, v in payload.items() if v is not None or k == "metadata"}
+    stored["doc"] = {
         "id": document.document,
         "chunk": document.chunk,
         "chunks": document.chunks,
@@ -132,17 +125,17 @@ def stored_payload(document: Document) -> Payload:
         "date": stamp(indexed(when)) if (when := date_of(document)) else UNDATED,
     }
     if document.superseded_by:
-        kept[SUPERSEDED_KEY] = document.superseded_by
+        stored[SUPERSEDED_KEY] = document.superseded_by
         if document.superseded_in:
-            kept[SUPERSEDED_IN] = document.superseded_in
+            stored[SUPERSEDED_IN] = document.superseded_in
     for name in ("section", "version", "writing", "dated", "file", "expires"):
         if value := getattr(document, name):
-            kept["doc"][name] = value
+            stored["doc"][name] = value
     if document.stored_by:
-        kept[STORED_BY] = dict(document.stored_by)
+        stored[STORED_BY] = dict(document.stored_by)
     if document.sections:
-        kept["doc"]["sections"] = [list(one) for one in document.sections]
-    return kept
+        stored["doc"]["sections"] = [list(one) for one in document.sections]
+    return stored
 
 
 def edits_of(
@@ -184,7 +177,7 @@ def head_of(point: PointId, doc: Any) -> str | None:
     if not isinstance(point, str) or not isinstance(doc, dict):
         return None
     version, chunk = doc.get(VERSION), _number(doc, "chunk", 0, MOST_PARTS)
-    if _id(doc) is None or chunk == 0 or not isinstance(version, str):
+    if _typed(doc, "id", str) is None or chunk == 0 or not isinstance(version, str):
         return None
     return part_id(point, version, chunk) if is_part_id(point) else None
 
@@ -238,17 +231,14 @@ def _without_text(payload: Payload) -> str:
     return f"(no text here; payload keys: {keys}. QDRANT_CONTENT_FIELDS may name the one to show)"
 
 
-def _besides(metadata: Mapping[str, Any], used: str | None) -> Mapping[str, Any]:
-    """The metadata without the text that was found there."""
-    return {key: value for key, value in metadata.items() if f"metadata.{key}" != used}
-
-
-def _unused(payload: Payload, used: str | None) -> Mapping[str, Any] | None:
+def _metadata(payload: Payload, used: str | None) -> Mapping[str, Any] | None:
+    """The metadata, or else all other keys, without those where the text was found."""
+    metadata = payload.get("metadata")
+    if isinstance(metadata, dict):
+        return {key: value for key, value in metadata.items() if f"metadata.{key}" != used}
     first = (used or "").partition(".")[0]
     rest = {k: v for k, v in payload.items() if k not in (used, first) and k not in OURS}
-    if payload.get("metadata") is not None:
-        rest["metadata"] = payload["metadata"]
-    return rest or None
+    return (rest if metadata is None else rest | {"metadata": metadata}) or None
 
 
 def _string(places: Iterable[Mapping[str, Any]], key: str) -> str | None:
@@ -269,14 +259,9 @@ def _tags(places: Iterable[Mapping[str, Any]], key: str = "tags") -> tuple[str, 
     return ()
 
 
-def _of_file(doc: Mapping[str, Any]) -> bool:
-    """True for a file without a date of its own: `created_at` may be the file's time."""
-    return "file" in doc and not doc.get("dated")
-
-
-def _id(doc: Mapping[str, Any]) -> str | None:
-    value = doc.get("id")
-    return value if isinstance(value, str) else None
+def _typed(doc: Mapping[str, Any], key: str, kind: type[T]) -> T | None:
+    value = doc.get(key)
+    return value if isinstance(value, kind) else None
 
 
 def writer(value: Any) -> dict[str, str] | None:

@@ -13,20 +13,20 @@ from mcp_server_qdrant.core.datatypes import PointId
 from mcp_server_qdrant.qdrant.engine import Point
 
 
-class Answer(NamedTuple):
+class QueryPoints(NamedTuple):
     """The points of one query, best first."""
 
     points: list[Point]
 
 
 class PlainRead(NamedTuple):
-    """A read: its URL path, the parser `read` of its result, and its arguments in order.
+    """A read: its URL path, the parser of its result, and its arguments in order.
 
     Arguments map qdrant-client's name to the server's name and a default.
     """
 
     path: str
-    read: Callable[[Any], Any]
+    parse: Callable[[Any], Any]
     arguments: Mapping[str, tuple[str, Any]]
 
     def body(self, given: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
@@ -38,8 +38,8 @@ class PlainRead(NamedTuple):
         return body
 
 
-def _answers(found: Any) -> list[Answer]:
-    return [Answer([_point(raw, raw["score"]) for raw in one["points"]]) for one in found]
+def _queries(found: Any) -> list[QueryPoints]:
+    return [QueryPoints([_point(raw, raw["score"]) for raw in one["points"]]) for one in found]
 
 
 def _page(found: Any) -> tuple[list[Point], PointId | None]:
@@ -53,7 +53,7 @@ def _points(found: Any) -> list[Point]:
 _SHOWN = {"with_payload": ("with_payload", True), "with_vectors": ("with_vector", False)}
 CALLS = {
     "query_batch_points": PlainRead(
-        "/points/query/batch", _answers, {"requests": ("searches", ())}
+        "/points/query/batch", _queries, {"requests": ("searches", ())}
     ),
     "scroll": PlainRead(
         "/points/scroll",
@@ -89,15 +89,13 @@ CALLS = {
 def _point(raw: Mapping[str, Any], score: Any = 0.0) -> Point:
     """Parse a point. Raises ValueError or the like if it is invalid."""
     point, payload, vector = raw["id"], raw.get("payload"), raw.get("vector")
-    if score is None:
-        score = math.nan  # JSON has no NaN and no infinity
+    score = math.nan if score is None else score  # JSON has no NaN and no infinity
     fits = (isinstance(point, str | int), isinstance(score, float | int))
     if not all(fits) or not isinstance(payload, dict | None):
         raise ValueError("this is not a point")
     if isinstance(vector, dict):
-        vector = {name: _vector(one) for name, one in vector.items()}
+        vector = {
+            name: models.SparseVector(**one) if isinstance(one, dict) else one
+            for name, one in vector.items()
+        }
     return Point(point, score, payload, vector)
-
-
-def _vector(raw: Any) -> Any:
-    return models.SparseVector(**raw) if isinstance(raw, dict) else raw

@@ -25,7 +25,7 @@ class Questions:
         """The resulting points of each request, best first."""
         raise NotImplementedError
 
-    async def weighed(self, name: str, using: str) -> bool:
+    async def applies_idf(self, name: str, using: str) -> bool:
         """Whether the engine applies IDF to a sparse vector."""
         raise NotImplementedError
 
@@ -36,7 +36,7 @@ class Questions:
             (
                 _near(leg.vector, leg.query),
                 _where(ask.guard, leg.where),
-                await self._weights(name, leg.vector, ask.guard),
+                await self._idf_params(name, leg.vector, ask.guard),
             )
             for leg in ask.legs
         ]
@@ -95,7 +95,7 @@ class Questions:
         shown = {
             "limit": 1,
             "with_vector": [using],
-            "params": await self._weights(name, using, corpus.guard),
+            "params": await self._idf_params(name, using, corpus.guard),
         }
         requests = [
             _near(using, {"indices": [term], "values": [1.0]}) | _where(corpus.guard) | shown
@@ -107,9 +107,9 @@ class Questions:
                 found[term] = points[0].score / value
         return found
 
-    async def _weights(self, name: str, using: str, guard: Plain | None) -> dict[str, Any]:
+    async def _idf_params(self, name: str, using: str, guard: Plain | None) -> dict[str, Any]:
         """Compute the IDF over the guarded points only: others must not influence a score."""
-        if guard is None or not await self.weighed(name, using):
+        if guard is None or not await self.applies_idf(name, using):
             return {}
         return {"idf": {"corpus": guard}}
 

@@ -12,15 +12,11 @@ from typing import Any
 from qdrant_client import models
 
 from mcp_server_qdrant.core.datatypes import Payload, PointId
-from mcp_server_qdrant.core.errors import (
-    InvalidPoint,
-    RequestError,
-    UnknownCollection,
-)
+from mcp_server_qdrant.core.errors import InvalidPoint, RequestError, UnknownCollection
 from mcp_server_qdrant.core.tasks import gathered
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
 from mcp_server_qdrant.qdrant.edge.plain import plain
-from mcp_server_qdrant.qdrant.engine import Answer, Ask, Corpus, Point, Shown, WholeEngine
+from mcp_server_qdrant.qdrant.engine import Answer, Ask, Corpus, Point, WholeEngine
 from mcp_server_qdrant.qdrant.filters import among, both, equal
 from mcp_server_qdrant.qdrant.legs import Described
 from mcp_server_qdrant.qdrant.write.points import create
@@ -60,10 +56,7 @@ class TenantClient:
     """The calls of an engine that this server uses, restricted to one tenant."""
 
     def __init__(
-        self,
-        inner: WholeEngine,
-        tenant: Tenant,
-        clock: Callable[[], float] = time.monotonic,
+        self, inner: WholeEngine, tenant: Tenant, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._inner = inner
         self._tenant = tenant
@@ -77,15 +70,13 @@ class TenantClient:
     async def get_collections(self) -> models.CollectionsResponse:
         """The names that the tenant may see."""
         response = await self._inner.get_collections()
-        names = [found.name for found in response.collections]
-        seen, failed = await gathered(names, self._sees)
+        seen, failed = await gathered([found.name for found in response.collections], self._sees)
         if failed and not seen:
             raise next(iter(failed.values()))
         for name in failed:
             seen[name] = self._seen.get(name, (0.0, False))[1]  # the last known value
-        return models.CollectionsResponse(
-            collections=[models.CollectionDescription(name=name) for name in names if seen[name]]
-        )
+        visible = [found for found in response.collections if seen[found.name]]
+        return models.CollectionsResponse(collections=visible)
 
     async def get_aliases(self) -> models.CollectionsAliasesResponse:
         """The aliases of collections that the tenant may see."""
@@ -119,10 +110,7 @@ class TenantClient:
         if not await self.collection_exists(collection_name):
             raise UnknownCollection(collection_name)
         info = await self._inner.get_collection(collection_name)
-        schema = {
-            key: index.model_copy(update={"points": 0})
-            for key, index in info.payload_schema.items()
-        }
+        schema = {k: v.model_copy(update={"points": 0}) for k, v in info.payload_schema.items()}
         damaged = info.status == models.CollectionStatus.RED
         return Described(
             space=getattr(info, "space", None),
@@ -135,13 +123,13 @@ class TenantClient:
             payload_schema=schema,
         )
 
-    async def create_collection(self, collection_name: str, **made: Any) -> bool:
+    async def create_collection(self, collection_name: str, **config: Any) -> bool:
         """Create it, or use an existing one of that name, without telling which.
 
         The tenant sees it for a while, to write its first point.
         """
         if not await self._inner.collection_exists(collection_name):
-            await create(self._inner, collection_name, **made)
+            await create(self._inner, collection_name, **config)
         self._see(collection_name, seen=True)
         return True
 
@@ -163,20 +151,13 @@ class TenantClient:
         return await self._inner.idfs(replace(corpus, guard=self._plain_own))
 
     async def retrieve(
-        self,
-        collection_name: str,
-        ids: Sequence[PointId],
-        *,
-        with_payload: Shown = True,
-        with_vectors: Shown = False,
+        self, collection_name: str, ids: Sequence[PointId], **shown: Any
     ) -> list[Point]:
         """The tenant's points with these ids."""
         if not ids:
             return []
         these = models.Filter(must=[among(ids)])
-        shown: dict[str, Any] = {"with_payload": with_payload, "with_vectors": with_vectors}
-        records, _ = await self.scroll(collection_name, these, limit=len(ids), **shown)
-        return records
+        return (await self.scroll(collection_name, these, limit=len(ids), **shown))[0]
 
     async def scroll(
         self, collection_name: str, scroll_filter: models.Filter | None = None, **page: Any
@@ -202,8 +183,9 @@ class TenantClient:
         key: str,
         facet_filter: models.Filter | None = None,
         limit: int = 10,
+        **_: Any,
     ) -> models.FacetResponse:
-        """The most frequent values in the tenant's points, with exact counts."""
+        """The most frequent values in the tenant's points, always with exact counts."""
         where = both(self._own, facet_filter)
         return await self._inner.facet(
             collection_name, key, facet_filter=where, limit=limit, exact=True
@@ -242,11 +224,7 @@ class TenantClient:
         self._seen.pop(collection_name, None)  # it may have been the last
 
     async def set_payload(
-        self,
-        collection_name: str,
-        payload: Mapping[str, Any],
-        points: Any,
-        key: str | None = None,
+        self, collection_name: str, payload: Mapping[str, Any], points: Any, key: str | None = None
     ) -> None:
         """Merge into the payload of the tenant's own points, except the owner field."""
         self._refuse_ownership([f"{key}.{name}" if key else name for name in payload], "set")

@@ -1,4 +1,4 @@
-"""Where points keep their texts: under the keys of the settings or, of other tools, by looking."""
+"""Where points keep their texts: the paths of the settings, and one that is found in a sample."""
 
 import json
 from collections import Counter
@@ -12,52 +12,52 @@ from mcp_server_qdrant.core.forms import apart
 from mcp_server_qdrant.core.notation import called
 from mcp_server_qdrant.qdrant.engine import Engine
 
-SAMPLE = 24  # points that are looked at
-DEPTH = 3  # of a path: `_node_content.text_resource.text`
+SAMPLE = 24  # points
+DEPTH = 3  # keys in a path, such as `_node_content.text_resource.text`
 
 
 class Texts(tuple[str, ...]):
-    """The paths of the settings, and for each collection the one that was found in its points.
+    """The paths of the settings, and for each collection a path that was found in its points.
 
-    A path leads into objects, and into JSON: `metadata.text`, `_node_content.text`.
+    A path such as `_node_content.text` leads into objects, and into strings of JSON.
     """
 
     def __init__(self, _: Sequence[str]) -> None:
         self._found: dict[str, str | None] = {}
 
-    def of(self, collection: str) -> tuple[str, ...]:
-        """The paths of a collection's texts; the first that a point has counts."""
+    def paths(self, collection: str) -> tuple[str, ...]:
+        """The paths of a collection's texts; of each point the first one present counts."""
         found = self._found.get(collection)
         return (*self, found) if found else self
 
-    def looked(self, collection: str) -> bool:
-        """True where it is known whether the texts are elsewhere."""
+    def is_sampled(self, collection: str) -> bool:
+        """Whether `sample` has read this collection."""
         return collection in self._found
 
-    async def look(self, client: Engine, collection: str) -> None:
-        """Look at some points for where their texts are. What fails is tried at the next look."""
+    async def sample(self, client: Engine, collection: str) -> None:
+        """Find the path of the texts in some points; has no effect if the engine fails."""
         with suppress(QdrantMcpError):
             records, _ = await client.scroll(collection, limit=SAMPLE, with_payload=True)
             self._found[collection] = found_in([one.payload or {} for one in records], self)
 
-    def said(self, collection: str) -> str | None:
-        """The sentence on a path that was found."""
+    def note(self, collection: str) -> str | None:
+        """A sentence on the path that was found, if any."""
         found = self._found.get(collection)
         return found and f"its texts are under {called(found)}; QDRANT_CONTENT_FIELDS may name more"
 
 
 def paths_of(fields: Sequence[str], collection: str) -> Sequence[str]:
     """The paths where the texts of a collection may be."""
-    return fields.of(collection) if isinstance(fields, Texts) else fields
+    return fields.paths(collection) if isinstance(fields, Texts) else fields
 
 
 def keys_of(fields: Sequence[str], collection: str) -> list[str]:
-    """The keys at the top of a payload below which its texts may be: JSON is read as a whole."""
+    """The top-level payload keys of these paths: a string of JSON is read as a whole."""
     return [path.partition(".")[0] for path in paths_of(fields, collection)]
 
 
 def text_at(payload: Payload | None, paths: Sequence[str]) -> tuple[str, str] | None:
-    """The path of a point's text, and the text; None where it has none."""
+    """The path of a point's text, and the text; None if there is none."""
     for path in paths:
         value: Any = (payload or {}).get(path)
         if value is None and "." in path:
@@ -70,7 +70,10 @@ def text_at(payload: Payload | None, paths: Sequence[str]) -> tuple[str, str] | 
 
 
 def found_in(payloads: Sequence[Payload], known: Sequence[str]) -> str | None:
-    """The path of the longest texts that most points with a text have; None if keys are known."""
+    """The path of the longest texts that most points have.
+
+    None if there is none, or if at least half of the points have a text at a `known` path.
+    """
     without = [one for one in payloads if text_at(one, known) is None]
     if 2 * len(without) <= len(payloads):
         return None
@@ -93,7 +96,7 @@ def _texts(value: Any, inside: str = "", depth: int = DEPTH) -> Iterator[tuple[s
 
 
 def _opened(value: Any) -> Mapping[str, Any]:
-    """An object, also one that is written as JSON; empty for anything else."""
+    """An object, or a string of JSON as an object; empty for anything else."""
     if isinstance(value, str) and value.startswith("{"):
         with suppress(ValueError, RecursionError):
             value = json.loads(value)
@@ -101,9 +104,8 @@ def _opened(value: Any) -> Mapping[str, Any]:
 
 
 def _is_text(value: str) -> bool:
-    """True for several words, most of which are letters: no link, path, id, date or number."""
+    """True for several words, mostly of letters: no link, path, id, date or number."""
     words = value.split()
-    signs = "".join(words)
-    return (len(words) > 1 or apart(value) != value) and sum(map(str.isalpha, signs[:500])) > len(
-        signs[:500]
-    ) / 2
+    signs = "".join(words)[:500]
+    several = len(words) > 1 or apart(value) != value
+    return several and 2 * sum(map(str.isalpha, signs)) > len(signs)

@@ -95,7 +95,7 @@ class Here:
     def number(self, name: str = "a") -> int | None:
         """The stored number of points."""
         found = self.store.get(name)
-        return found.space.census.remembered().get(found.entry.id)
+        return found.space.census.read_saved().get(found.entry.id)
 
     def points(self, name: str = "a") -> dict[Any, Any]:
         """All points of a collection by id."""

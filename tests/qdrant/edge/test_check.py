@@ -161,7 +161,7 @@ def test_a_collection_that_could_not_work_is_refused(vectors, sparse_vectors, se
 
 @pytest.fixture
 async def client(tmp_path):
-    client = await EdgeClient.open(tmp_path, timeout=20)
+    client = await EdgeClient.open(tmp_path / "engine", timeout=20)
     await client.create_collection(
         "c",
         {"d": models.VectorParams(size=2, distance="Dot")},
@@ -195,13 +195,7 @@ POISON = {
 }
 
 
-async def test_poison_is_refused_whole_and_the_shard_still_loads(tmp_path):
-    client = await EdgeClient.open(tmp_path / "engine", timeout=20)
-    await client.create_collection(
-        "c",
-        {"d": models.VectorParams(size=2, distance="Dot")},
-        {"s": models.SparseVectorParams(modifier="idf")},
-    )
+async def test_poison_is_refused_whole_and_the_shard_still_loads(client, tmp_path):
     await client.upsert("c", [good(1)])
     for poison in POISON.values():
         with pytest.raises(InvalidPoint):

@@ -29,7 +29,6 @@ from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from tests import forked
 from tests.hosts import until
 from tests.qdrant.edge.storing import ROOT, SIZE, make, point, storing
-from tests.support import nearest
 
 VECTOR = {"d": [1.0] * SIZE}
 
@@ -38,15 +37,12 @@ async def opened(folder, options=None):
     return await EdgeClient.open(folder, timeout=20, options=options)
 
 
-async def test_what_was_written_is_there_again_after_it_was_closed(tmp_path):
+@pytest.fixture
+async def client(tmp_path):
+    """A client of a store with the empty collection `c`."""
     client = await opened(tmp_path)
     await make(client)
-    await client.upsert("c", [point(i) for i in range(250)])
-    await client.close()
-    await client.close()
-
-    client = await opened(tmp_path)
-    assert (await client.get_collection("c")).points_count == 250
+    yield client
     await client.close()
 
 
@@ -80,12 +76,15 @@ def test_a_folder_that_another_process_has_open_is_told_with_what_to_do(tmp_path
         hold(tmp_path).release()
 
 
-async def test_a_folder_is_held_until_it_is_closed(tmp_path):
-    client = await opened(tmp_path)
+async def test_a_folder_is_held_until_it_is_closed(client, tmp_path):
+    await client.upsert("c", [point(i) for i in range(250)])
     with pytest.raises(EngineUnavailable, match="in use"):
         await opened(tmp_path)
     await client.close()
-    await (await opened(tmp_path)).close()
+    await client.close()
+    again = await opened(tmp_path)
+    assert (await again.get_collection("c")).points_count == 250
+    await again.close()
 
 
 @pytest.mark.parametrize(
@@ -111,9 +110,7 @@ async def test_what_the_disk_refuses_at_the_start_is_a_sentence(
     await (await opened(tmp_path)).close()
 
 
-async def test_it_is_asked_in_the_event_loops_of_other_threads_too(tmp_path):
-    client = await opened(tmp_path)
-    await make(client)
+async def test_it_is_asked_in_the_event_loops_of_other_threads_too(client):
 
     async def elsewhere(first):
         await client.upsert("c", [point(i) for i in range(first, first + 40)])
@@ -126,16 +123,13 @@ async def test_it_is_asked_in_the_event_loops_of_other_threads_too(tmp_path):
 
     assert threading.get_ident() not in {thread for thread, _ in found}
     assert max(count for _, count in found) == (await client.count("c")).count == 120
-    await client.close()
 
 
 async def stuck(*_):
     await asyncio.Event().wait()
 
 
-async def test_a_deadline_that_passes_is_an_error_and_the_engine_goes_on(tmp_path, monkeypatch):
-    client = await opened(tmp_path)
-    await make(client)
+async def test_a_deadline_that_passes_is_an_error_and_the_engine_goes_on(client, monkeypatch):
     reads = client._engine._reads
     with monkeypatch.context() as patch:
         patch.setattr(reads, "count", stuck)
@@ -149,12 +143,9 @@ async def test_a_deadline_that_passes_is_an_error_and_the_engine_goes_on(tmp_pat
             )
 
     assert (await client.count("c")).count == 0
-    await client.close()
 
 
-async def test_a_write_that_is_not_answered_may_have_happened(tmp_path, monkeypatch):
-    client = await opened(tmp_path)
-    await make(client)
+async def test_a_write_that_is_not_answered_may_have_happened(client, monkeypatch):
     going, delete = asyncio.Event(), client._engine._writes.delete
 
     async def slow(*given):
@@ -172,12 +163,9 @@ async def test_a_write_that_is_not_answered_may_have_happened(tmp_path, monkeypa
 
     await client.upsert("c", [point(2)])  # it comes after the deletion
     assert [one.id for one in await client.retrieve("c", [1, 2])] == [2]
-    await client.close()
 
 
-async def test_calls_under_way_are_answered_when_it_is_closed_and_new_ones_refused(tmp_path):
-    client = await opened(tmp_path)
-    await make(client)
+async def test_calls_under_way_are_answered_when_it_is_closed_and_new_ones_refused(client):
     calls = [asyncio.create_task(client.count("c")) for _ in range(3)]
     await asyncio.sleep(0)
     await client.close()
@@ -187,9 +175,7 @@ async def test_calls_under_way_are_answered_when_it_is_closed_and_new_ones_refus
         await client.count("c")
 
 
-async def test_what_a_caller_passed_or_got_is_a_copy(tmp_path):
-    client = await opened(tmp_path)
-    await make(client)
+async def test_what_a_caller_passed_or_got_is_a_copy(client):
     vectors = {"d": [1.0] * SIZE, "s": models.SparseVector(indices=[1], values=[1.0])}
     payload = {"deep": {"er": [1]}}
     _, given, kept = plain.plain_point(models.PointStruct(id=1, vector=vectors, payload=payload))
@@ -205,7 +191,6 @@ async def test_what_a_caller_passed_or_got_is_a_copy(tmp_path):
     made["metadata"]["a"].append(2)
     (await client.get_collection("d")).config.metadata["a"].append(3)
     assert (await client.get_collection("d")).config.metadata == {"a": [1]}
-    await client.close()
 
 
 async def test_a_folder_that_cannot_be_made_is_an_error_without_a_path(tmp_path):
@@ -215,9 +200,7 @@ async def test_a_folder_that_cannot_be_made_is_an_error_without_a_path(tmp_path)
     assert str(tmp_path) not in str(failed.value)
 
 
-async def test_the_event_loop_goes_on_while_much_is_stored(tmp_path):
-    client = await opened(tmp_path)
-    await make(client)
+async def test_the_event_loop_goes_on_while_much_is_stored(client):
     points = [point(i) for i in range(3000)]
     ticks = 0
 
@@ -233,22 +216,6 @@ async def test_the_event_loop_goes_on_while_much_is_stored(tmp_path):
 
     assert ticks > 3000 / 16
     assert (await client.count("c")).count == 3000
-    await client.close()
-
-
-async def test_queries_get_in_between_the_pieces_of_a_large_store(tmp_path):
-    client = await opened(tmp_path)
-    await make(client)
-    await client.upsert("c", [point(1)])
-    store = asyncio.create_task(client.upsert("c", [point(i) for i in range(8000)]))
-    between = 0
-    while not store.done():
-        await nearest(client, "c", [1.0] * SIZE, "d", limit=1)
-        between += 1
-
-    await store
-    assert between > 10
-    await client.close()
 
 
 async def test_it_opens_its_store_before_it_is_asked(tmp_path):
@@ -381,10 +348,7 @@ WRITES = {
     "create": lambda c: make(c, "other"),
     "describe": lambda c: c.update_collection("c", metadata={"a": 1}),
 }
-DELETIONS = {
-    "ids": lambda c: c.delete("c", IDS),
-    "filter": lambda c: c.delete("c", EVERY),
-}
+DELETIONS = {"ids": lambda c: c.delete("c", IDS), "filter": lambda c: c.delete("c", EVERY)}
 
 
 async def test_on_a_full_disk_every_write_is_refused_at_once_and_nothing_has_happened(small_disk):

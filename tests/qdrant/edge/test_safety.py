@@ -11,18 +11,14 @@ import pytest
 import qdrant_edge as edge
 from qdrant_client import models
 
-from mcp_server_qdrant.core.errors import (
-    EngineFailure,
-    EngineUnavailable,
-    RequestError,
-)
+from mcp_server_qdrant.core.errors import EngineFailure, EngineUnavailable, RequestError
 from mcp_server_qdrant.qdrant.edge import hold
 from mcp_server_qdrant.qdrant.edge import optimise as edge_optimise
 from mcp_server_qdrant.qdrant.edge import space as edge_space
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.hold import LOCK
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
-from tests.qdrant.edge.here import SPARSE, Here, made, upsert
+from tests.qdrant.edge.here import Here, upsert
 
 VECTORS = models.VectorParams(size=2, distance="Dot")
 posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX files")
@@ -45,23 +41,6 @@ def test_the_optimising_child_imports_nothing_from_the_working_directory(tmp_pat
     edge_optimise.start(place).wait(20)
 
     assert not poison.exists()
-
-
-def test_a_failed_sync_fails_the_write_and_is_told_once(tmp_path, monkeypatch):
-    here = Here(tmp_path, "a")
-    here.do(("create", "b", made(sparse=SPARSE)))
-
-    def full(_path):
-        raise OSError(errno.ENOSPC, "no space left on device")
-
-    with monkeypatch.context() as broken:
-        broken.setattr(edge_space, "sync_tree", full)
-        broken.setattr(edge_space, "LOG_IS_ENOUGH", True)
-        with pytest.raises(EngineFailure, match=r"could not be made durable.* may or may not"):
-            here.do(upsert(1))
-    here.do(upsert(1, name="b"))
-    here.store.settle()
-    here.store.close()
 
 
 def test_a_full_disk_does_not_refuse_to_open_a_collection(tmp_path, monkeypatch):

@@ -65,12 +65,7 @@ CALLS = {
         {*range(5)},
         {*range(5)},
     ),
-    "restore": (
-        ["staged"],
-        lambda here: here.do(("adopt", "a", STAGE, False)),
-        None,
-        {*range(8)},
-    ),
+    "restore": (["staged"], lambda here: here.do(("adopt", "a", STAGE, False)), None, {*range(8)}),
     "restore in its place": (
         ["a", "staged"],
         lambda here: (here.do(("adopt", "a", STAGE, True)), here.tidy()),

@@ -7,11 +7,7 @@ import pytest
 from qdrant_client import models
 
 from mcp_server_qdrant.core.datatypes import DenseLeg, SparseLeg
-from mcp_server_qdrant.core.errors import (
-    EngineFailure,
-    RequestError,
-    UnknownCollection,
-)
+from mcp_server_qdrant.core.errors import EngineFailure, RequestError, UnknownCollection
 from mcp_server_qdrant.qdrant.read.catalog import (
     FAILED_SECONDS,
     NAMES_SECONDS,
@@ -19,18 +15,7 @@ from mcp_server_qdrant.qdrant.read.catalog import (
     Catalog,
 )
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
-from tests.support import (
-    COSINE,
-    IDF,
-    SIZE,
-    Clock,
-    Engine,
-    OneModel,
-    dense,
-    either_engine,
-    foreign,
-    memory_engine,
-)
+from tests.support import COSINE, IDF, SIZE, Clock, Engine, OneModel, dense, either_engine, foreign
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 NAME = "fast-all-minilm-l6-v2"
@@ -53,27 +38,25 @@ async def names_of(catalog: Catalog, wanted) -> list[str]:
     return [target.collection for target in await catalog.resolve(wanted)]
 
 
-async def test_names_are_sorted_and_two_seconds_old_at_most():
+async def test_names_are_sorted_and_two_seconds_old_at_most(memory):
     clock = Clock()
-    async with memory_engine() as engine:
-        catalog = catalog_of(engine, clock=clock)
-        await made(engine, "b", "a")
-        assert await catalog.names() == ("a", "b")
+    catalog = catalog_of(memory, clock=clock)
+    await made(memory, "b", "a")
+    assert await catalog.names() == ("a", "b")
 
-        await made(engine, "c")
-        assert await catalog.names() == ("a", "b")
+    await made(memory, "c")
+    assert await catalog.names() == ("a", "b")
 
-        clock.now += NAMES_SECONDS
-        assert await catalog.names() == ("a", "b", "c")
+    clock.now += NAMES_SECONDS
+    assert await catalog.names() == ("a", "b", "c")
 
 
-async def test_null_means_the_default_collection_or_all_of_them():
-    async with memory_engine() as engine:
-        await made(engine, "a", "b")
+async def test_null_means_the_default_collection_or_all_of_them(memory):
+    await made(memory, "a", "b")
 
-        assert await names_of(catalog_of(engine), None) == ["a", "b"]
-        assert await names_of(catalog_of(engine, default="b"), None) == ["b"]
-        assert await names_of(catalog_of(engine, default="c"), None) == []
+    assert await names_of(catalog_of(memory), None) == ["a", "b"]
+    assert await names_of(catalog_of(memory, default="b"), None) == ["b"]
+    assert await names_of(catalog_of(memory, default="c"), None) == []
 
 
 class TestFolders:
@@ -96,71 +79,66 @@ class TestFolders:
         ],
     )
     async def test_a_search_in_a_folder_is_for_its_collections_and_those_of_folders_above(
-        self, tmp_path, where, searched
+        self, tmp_path, where, searched, memory
     ):
-        async with memory_engine() as engine:
-            await self.settled(engine, tmp_path)
-            catalog = catalog_of(engine, folder=tmp_path / where)
+        await self.settled(memory, tmp_path)
+        catalog = catalog_of(memory, folder=tmp_path / where)
 
-            assert await catalog.usual() == await catalog.usual(tmp_path / where) == searched
+        assert await catalog.usual() == await catalog.usual(tmp_path / where) == searched
 
-    async def test_without_a_folder_nothing_is_looked_up(self, tmp_path):
-        async with memory_engine() as engine:
-            await self.settled(engine, tmp_path)
-            engine.calls.clear()
+    async def test_without_a_folder_nothing_is_looked_up(self, tmp_path, memory):
+        await self.settled(memory, tmp_path)
+        memory.calls.clear()
 
-            assert await catalog_of(engine).home() == []
-            assert engine.calls == []
+        assert await catalog_of(memory).home() == []
+        assert memory.calls == []
 
-    async def test_a_folder_is_the_same_by_whatever_links_lead_to_it(self, tmp_path):
-        async with memory_engine() as engine:
-            await self.settled(engine, tmp_path)
-            (tmp_path / "way").symlink_to(tmp_path / "own" / "deep")
-            await Bulk(engine, ()).assign("free", [tmp_path / "way"])
+    async def test_a_folder_is_the_same_by_whatever_links_lead_to_it(self, tmp_path, memory):
+        await self.settled(memory, tmp_path)
+        (tmp_path / "way").symlink_to(tmp_path / "own" / "deep")
+        await Bulk(memory, ()).assign("free", [tmp_path / "way"])
 
-            assert await catalog_of(engine).home(tmp_path / "way" / "er") == ["deep", "free"]
+        assert await catalog_of(memory).home(tmp_path / "way" / "er") == ["deep", "free"]
 
-    async def test_a_collection_out_of_sight_belongs_nowhere(self, tmp_path):
-        async with memory_engine() as engine:
-            await self.settled(engine, tmp_path)
-            catalog = catalog_of(engine, allowed=["deep", "free"])
+    async def test_a_collection_out_of_sight_belongs_nowhere(self, tmp_path, memory):
+        await self.settled(memory, tmp_path)
+        catalog = catalog_of(memory, allowed=["deep", "free"])
 
-            assert await catalog.home(tmp_path / "own") == []
+        assert await catalog.home(tmp_path / "own") == []
 
-    async def test_outside_of_folders_the_default_collection_stays(self, tmp_path):
-        async with memory_engine() as engine:
-            await self.settled(engine, tmp_path)
-            catalog = catalog_of(engine, folder=tmp_path, default="free")
+    async def test_outside_of_folders_the_default_collection_stays(self, tmp_path, memory):
+        await self.settled(memory, tmp_path)
+        catalog = catalog_of(memory, folder=tmp_path, default="free")
 
-            assert (await catalog.usual(), await catalog.place()) == (["free"], "free")
-            assert await catalog.usual(tmp_path / "own" / "deep") == ["a", "b", "deep", "free"]
-            assert await catalog_of(engine, folder=tmp_path).place() is None
+        assert (await catalog.usual(), await catalog.place()) == (["free"], "free")
+        assert await catalog.usual(tmp_path / "own" / "deep") == ["a", "b", "deep", "free"]
+        assert await catalog_of(memory, folder=tmp_path).place() is None
 
     async def test_texts_go_to_the_one_collection_of_a_folder_or_the_default_one_of_several(
-        self, tmp_path
+        self, tmp_path, memory
     ):
-        async with memory_engine() as engine:
-            await self.settled(engine, tmp_path)
-            own = tmp_path / "own"
+        await self.settled(memory, tmp_path)
+        own = tmp_path / "own"
 
-            assert await catalog_of(engine, folder=own / "deep", default="b").place() == "deep"
-            assert await catalog_of(engine, folder=own, default="b").place() == "b"
-            with pytest.raises(RequestError, match="has several collections: name a or b"):
-                await catalog_of(engine, folder=own, default="free").place()
+        assert await catalog_of(memory, folder=own / "deep", default="b").place() == "deep"
+        assert await catalog_of(memory, folder=own, default="b").place() == "b"
+        with pytest.raises(RequestError, match="has several collections: name a or b"):
+            await catalog_of(memory, folder=own, default="free").place()
 
-    async def test_one_that_is_taken_back_belongs_nowhere_after_half_a_minute(self, tmp_path):
+    async def test_one_that_is_taken_back_belongs_nowhere_half_a_minute_later(
+        self, tmp_path, memory
+    ):
         clock = Clock()
-        async with memory_engine() as engine:
-            await self.settled(engine, tmp_path)
-            catalog = catalog_of(engine, folder=tmp_path / "own" / "deep", clock=clock)
-            assert await catalog.home() == ["deep"]
-            await Bulk(engine, ()).assign("deep", [])
+        await self.settled(memory, tmp_path)
+        catalog = catalog_of(memory, folder=tmp_path / "own" / "deep", clock=clock)
+        assert await catalog.home() == ["deep"]
+        await Bulk(memory, ()).assign("deep", [])
 
-            clock.now += TARGET_SECONDS
-            await catalog.home()
-            await asyncio.gather(*catalog._look_ups.values())
+        clock.now += TARGET_SECONDS
+        await catalog.home()
+        await asyncio.gather(*catalog._look_ups.values())
 
-            assert await catalog.home() == ["a", "b"]
+        assert await catalog.home() == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -180,44 +158,40 @@ class TestFolders:
         (["notes", "-nothing*"], ["notes"]),
     ],
 )
-async def test_names_and_globs_choose_each_collection_once(wanted, expected):
-    async with memory_engine() as engine:
-        await made(engine, "notes", "notes-2025", "notes-2026", "recipes")
+async def test_names_and_globs_choose_each_collection_once(wanted, expected, memory):
+    await made(memory, "notes", "notes-2025", "notes-2026", "recipes")
 
-        assert await names_of(catalog_of(engine), wanted) == expected
-
-
-async def test_a_name_that_looks_like_a_glob_is_a_name_first():
-    async with memory_engine() as engine:
-        await made(engine, "log[1]", "log1")
-
-        assert await names_of(catalog_of(engine), ["log[1]"]) == ["log[1]"]
-        assert await names_of(catalog_of(engine, allowed=["log[1]"]), ["*"]) == ["log1", "log[1]"]
+    assert await names_of(catalog_of(memory), wanted) == expected
 
 
-async def test_a_name_that_begins_with_a_dash_is_a_name_first():
-    async with memory_engine() as engine:
-        await made(engine, "-notes", "notes")
+async def test_a_name_that_looks_like_a_glob_is_a_name_first(memory):
+    await made(memory, "log[1]", "log1")
 
-        assert await names_of(catalog_of(engine), ["-notes"]) == ["-notes"]
-        assert await names_of(catalog_of(engine), ["*", "--notes"]) == ["notes"]
+    assert await names_of(catalog_of(memory), ["log[1]"]) == ["log[1]"]
+    assert await names_of(catalog_of(memory, allowed=["log[1]"]), ["*"]) == ["log1", "log[1]"]
 
 
-async def test_an_unknown_name_offers_the_nearest():
-    async with memory_engine() as engine:
-        await made(engine, "notes", "note", "recipes", "Vacation")
-        catalog = catalog_of(engine)
-        for wrong, near in [
-            ("noets", ("notes",)),
-            ("vacation", ("Vacation",)),
-            ("receipes", ("recipes",)),
-            ("-noets", ("notes",)),
-            ("qqq", ()),
-        ]:
-            with pytest.raises(UnknownCollection) as caught:
-                await catalog.resolve([wrong])
-            assert caught.value.near[:1] == near
-            assert caught.value.name == wrong.removeprefix("-")
+async def test_a_name_that_begins_with_a_dash_is_a_name_first(memory):
+    await made(memory, "-notes", "notes")
+
+    assert await names_of(catalog_of(memory), ["-notes"]) == ["-notes"]
+    assert await names_of(catalog_of(memory), ["*", "--notes"]) == ["notes"]
+
+
+async def test_an_unknown_name_offers_the_nearest(memory):
+    await made(memory, "notes", "note", "recipes", "Vacation")
+    catalog = catalog_of(memory)
+    for wrong, near in [
+        ("noets", ("notes",)),
+        ("vacation", ("Vacation",)),
+        ("receipes", ("recipes",)),
+        ("-noets", ("notes",)),
+        ("qqq", ()),
+    ]:
+        with pytest.raises(UnknownCollection) as caught:
+            await catalog.resolve([wrong])
+        assert caught.value.near[:1] == near
+        assert caught.value.name == wrong.removeprefix("-")
 
     assert str(caught.value) == (
         "There is no collection 'qqq'. Call qdrant-collections for the names."
@@ -239,34 +213,29 @@ class TestAllowList:
             (("-private",), []),
         ],
     )
-    async def test_it_holds_names_and_globs(self, allowed, expected):
-        async with memory_engine() as engine:
-            await made(engine, "private", "team-a", "team-b")
-            catalog = catalog_of(engine, allowed=allowed)
+    async def test_it_holds_names_and_globs(self, allowed, expected, memory):
+        await made(memory, "private", "team-a", "team-b")
+        catalog = catalog_of(memory, allowed=allowed)
 
-            assert await names_of(catalog, ["*"]) == expected
-            assert list(await catalog.names()) == expected
-            assert [info.name for info in await catalog.describe()] == expected
+        assert await names_of(catalog, ["*"]) == expected
+        assert list(await catalog.names()) == expected
+        assert [info.name for info in await catalog.describe()] == expected
 
-    async def test_the_engine_is_not_asked_about_a_hidden_collection(self):
-        async with memory_engine() as engine:
-            await made(engine, "private", "team-a")
-            catalog = catalog_of(engine, allowed=("team-*",))
-            engine.calls.clear()
-            assert not await catalog.exists("private")
-            with pytest.raises(UnknownCollection):
-                await catalog.resolve(["private"])
-            await catalog.describe()
+    async def test_the_engine_is_not_asked_about_a_hidden_collection(self, memory):
+        await made(memory, "private", "team-a")
+        catalog = catalog_of(memory, allowed=("team-*",))
+        memory.calls.clear()
+        assert not await catalog.exists("private")
+        with pytest.raises(UnknownCollection):
+            await catalog.resolve(["private"])
+        await catalog.describe()
 
-        assert "private" not in {collection for _, collection in engine.calls}
+        assert "private" not in {collection for _, collection in memory.calls}
 
-    async def test_a_default_collection_outside_it_is_not_searched(self):
-        async with memory_engine() as engine:
-            await made(engine, "private")
+    async def test_a_default_collection_outside_it_is_not_searched(self, memory):
+        await made(memory, "private")
 
-            assert (
-                await names_of(catalog_of(engine, default="private", allowed=("t*",)), None) == []
-            )
+        assert await names_of(catalog_of(memory, default="private", allowed=("t*",)), None) == []
 
 
 async def leg_of(engine: Engine, *, size: int | None = SIZE, **collection):
@@ -275,27 +244,37 @@ async def leg_of(engine: Engine, *, size: int | None = SIZE, **collection):
     return target
 
 
-UNNAMED = DenseLeg("", SIZE, "cosine", MODEL)
+def leg(name: str, size: int = SIZE, distance: str = "cosine", model: str = MODEL) -> DenseLeg:
+    return DenseLeg(name, size, distance, model)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("vectors", "leg"),
+    ("vectors", "expected", "more"),
     [
-        ({NAME: vector()}, DenseLeg(NAME, SIZE, "cosine", MODEL)),
-        ({"text-dense": vector()}, DenseLeg("text-dense", SIZE, "cosine", MODEL)),
-        ({"a": vector(), NAME: vector()}, DenseLeg(NAME, SIZE, "cosine", MODEL)),
-        ({"image": vector(512), "text": vector()}, DenseLeg("text", SIZE, "cosine", MODEL)),
-        (vector(), UNNAMED),
-        ({"d": vector(distance=models.Distance.DOT)}, DenseLeg("d", SIZE, "dot", MODEL)),
-        ({"d": vector(distance=models.Distance.EUCLID)}, DenseLeg("d", SIZE, "euclid", MODEL)),
-        ({"d": vector(distance=models.Distance.MANHATTAN)}, DenseLeg("d", 64, "manhattan", MODEL)),
+        ({NAME: vector()}, leg(NAME), {}),
+        ({"text-dense": vector()}, leg("text-dense"), {}),
+        ({"a": vector(), NAME: vector()}, leg(NAME), {}),
+        ({"image": vector(512), "text": vector()}, leg("text"), {}),
+        (vector(), leg(""), {}),
+        *(
+            ({"d": vector(distance=one)}, leg("d", SIZE, one.lower()), {})
+            for one in models.Distance
+        ),
+        ({"v": vector(3)}, leg("v", 3), {"size": None}),
+        ({"v": vector(3)}, leg("v", 3, model="o/M"), {"metadata": {"embedding_model": "o/M"}}),
+        ({"v": vector()}, leg("v"), {"metadata": {}}),
+        ({"v": vector()}, leg("v"), {"metadata": {"embedding_model": 7}}),
+        ({"v": vector()}, leg("v"), {"metadata": {"other": "x"}}),
     ],
 )
-async def test_any_dense_vector_of_the_models_size_is_searched(vectors, leg):
-    async with memory_engine() as engine:
-        target = await leg_of(engine, vectors=vectors)
+async def test_any_dense_vector_of_the_models_size_is_searched(vectors, expected, more, memory):
+    """The metadata may name the model."""
+    target = await leg_of(memory, vectors=vectors, **more)
 
-    assert (target.dense, target.sparse, target.note) == (leg, None, None)
+    assert (target.dense, target.sparse, target.note) == (expected, None, None)
+
+
+MULTI = models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)
 
 
 @pytest.mark.parametrize(
@@ -303,63 +282,22 @@ async def test_any_dense_vector_of_the_models_size_is_searched(vectors, leg):
     [
         (vector(3), "unnamed (3)"),
         ({"a": vector(3), "b": vector(5)}, "a (3), b (5)"),
+        # Of the same size, but its vectors mean something else.
+        ({"fast-bge-small-en-v1.5": vector()}, "fast-bge-small-en-v1.5 (64)"),
+        ({"colbert": vector(multivector_config=MULTI)}, "colbert (64)"),
     ],
 )
-async def test_vectors_of_other_sizes_are_not_searched_and_that_is_said(vectors, has):
-    async with memory_engine() as engine:
-        target = await leg_of(engine, vectors=vectors)
+async def test_vectors_that_do_not_fit_are_not_searched_and_that_is_said(vectors, has, memory):
+    target = await leg_of(memory, vectors=vectors, sparse={"bm25": IDF})
 
-    assert target.dense is None
+    assert (target.dense, target.sparse) == (None, SparseLeg("bm25", idf=True))
     assert target.note == (
         f"its dense vectors do not fit the model: it has {has}, {MODEL} makes 64 dimensions"
     )
 
 
-async def test_a_vector_named_after_another_fastembed_model_is_not_this_ones():
-    """Of the same size, but its vectors mean something else."""
-    async with memory_engine() as engine:
-        target = await leg_of(engine, vectors={"fast-bge-small-en-v1.5": vector()})
-
-    assert target.dense is None
-    assert "fast-bge-small-en-v1.5 (64)" in target.note
-
-
-async def test_multivectors_are_not_searched():
-    late = vector(
-        multivector_config=models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)
-    )
-    async with memory_engine() as engine:
-        target = await leg_of(engine, vectors={"colbert": late}, sparse={"bm25": IDF})
-
-    assert (target.dense, target.sparse) == (None, SparseLeg("bm25", idf=True))
-
-
-async def test_the_metadata_names_the_model():
-    async with memory_engine() as engine:
-        target = await leg_of(
-            engine, vectors={"v": vector(3)}, metadata={"embedding_model": "other/Model"}
-        )
-
-    assert target.dense == DenseLeg("v", 3, "cosine", "other/Model")
-
-
-@pytest.mark.parametrize("metadata", [{}, {"embedding_model": 7}, {"other": "x"}])
-async def test_metadata_without_a_model_means_the_default_one(metadata):
-    async with memory_engine() as engine:
-        target = await leg_of(engine, vectors={"v": vector()}, metadata=metadata)
-
-    assert target.dense == DenseLeg("v", SIZE, "cosine", MODEL)
-
-
-async def test_a_model_of_unknown_size_takes_what_there_is():
-    async with memory_engine() as engine:
-        target = await leg_of(engine, size=None, vectors={"v": vector(3)})
-
-    assert target.dense == DenseLeg("v", 3, "cosine", MODEL)
-
-
 @pytest.mark.parametrize(
-    ("sparse", "leg"),
+    ("sparse", "expected"),
     [
         ({"bm25": IDF}, SparseLeg("bm25", idf=True)),
         ({"keywords": IDF}, SparseLeg("keywords", idf=True)),
@@ -368,70 +306,65 @@ async def test_a_model_of_unknown_size_takes_what_there_is():
         ({"splade": models.SparseVectorParams()}, None),
     ],
 )
-async def test_a_sparse_vector_is_bm25_by_its_name_or_its_idf(sparse, leg):
-    async with memory_engine() as engine:
-        target = await leg_of(engine, sparse=sparse)
+async def test_a_sparse_vector_is_bm25_by_its_name_or_its_idf(sparse, expected, memory):
+    target = await leg_of(memory, sparse=sparse)
 
-    assert (target.dense, target.sparse) == (None, leg)
+    assert (target.dense, target.sparse) == (None, expected)
     assert target.note == "keywords only: it has no dense vector"
 
 
-async def test_points_and_the_documents_that_have_keywords_are_counted():
+async def test_points_and_the_documents_that_have_keywords_are_counted(memory):
     sparse = models.SparseVector(indices=[1], values=[1.0])
-    async with memory_engine() as engine:
-        await foreign(
-            engine,
-            "c",
-            {n: {"text": "t"} for n in range(1, 6)},
-            vectors={"v": COSINE},
-            sparse={"bm25": IDF},
-            values=lambda n: {"v": dense("t")} | ({"bm25": sparse} if n < 3 else {}),
-        )
-        (target,) = await catalog_of(engine).resolve(["c"])
+    await foreign(
+        memory,
+        "c",
+        {n: {"text": "t"} for n in range(1, 6)},
+        vectors={"v": COSINE},
+        sparse={"bm25": IDF},
+        values=lambda n: {"v": dense("t")} | ({"bm25": sparse} if n < 3 else {}),
+    )
+    (target,) = await catalog_of(memory).resolve(["c"])
 
     assert (target.points, target.documents) == (5, 2)
 
 
-async def test_the_official_servers_collection_is_searched_by_meaning():
+async def test_the_official_servers_collection_is_searched_by_meaning(memory):
     """As 0.8.1 makes it: one named vector, no sparse one, no metadata."""
-    async with memory_engine() as engine:
-        await foreign(
-            engine,
-            "memories",
-            {1: {"document": "t", "metadata": None}},
-            vectors={NAME: vector(384)},
-            values=lambda _: {NAME: dense("t", 384)},
-        )
-        (target,) = await catalog_of(engine, size=384).resolve(None)
+    await foreign(
+        memory,
+        "memories",
+        {1: {"document": "t", "metadata": None}},
+        vectors={NAME: vector(384)},
+        values=lambda _: {NAME: dense("t", 384)},
+    )
+    (target,) = await catalog_of(memory, size=384).resolve(None)
 
-    assert target.dense == DenseLeg(NAME, 384, "cosine", MODEL)
+    assert target.dense == leg(NAME, 384)
     assert (target.sparse, target.points, target.note) == (None, 1, None)
 
 
-async def test_what_is_known_serves_for_a_while_and_is_then_looked_up_behind_the_answer():
+async def test_what_is_known_serves_for_a_while_and_is_then_looked_up_behind_the_answer(memory):
     clock = Clock()
-    async with memory_engine() as engine:
-        await foreign(engine, "c", {}, vectors={NAME: COSINE})
-        catalog = catalog_of(engine, clock=clock)
-        await catalog.resolve(["c"])
-        await engine.upsert("c", [models.PointStruct(id=1, vector={}, payload={})])
+    await foreign(memory, "c", {}, vectors={NAME: COSINE})
+    catalog = catalog_of(memory, clock=clock)
+    await catalog.resolve(["c"])
+    await memory.upsert("c", [models.PointStruct(id=1, vector={}, payload={})])
 
-        assert (await catalog.target("c")).points == 0
+    assert (await catalog.target("c")).points == 0
 
-        clock.now += TARGET_SECONDS
+    clock.now += TARGET_SECONDS
 
-        assert (await catalog.target("c")).points == 0
+    assert (await catalog.target("c")).points == 0
 
-        await catalog._look_ups["c"]
+    await catalog._look_ups["c"]
 
-        assert (await catalog.target("c")).points == 1
+    assert (await catalog.target("c")).points == 1
 
 
-async def test_a_collection_that_cannot_be_read_is_a_target_with_the_reason():
-    async with memory_engine() as engine:
-        await made(engine, "good", "bad")
-        engine.broken["bad"] = EngineFailure("Its files are damaged.")
-        bad, good = await catalog_of(engine).resolve(None)
+async def test_a_collection_that_cannot_be_read_is_a_target_with_the_reason(memory):
+    await made(memory, "good", "bad")
+    memory.broken["bad"] = EngineFailure("Its files are damaged.")
+    bad, good = await catalog_of(memory).resolve(None)
 
     assert good.dense is not None
     assert (bad.dense, bad.sparse, bad.note, bad.failed) == (
@@ -442,50 +375,38 @@ async def test_a_collection_that_cannot_be_read_is_a_target_with_the_reason():
     )
 
 
-async def test_a_collection_deleted_a_moment_ago_does_not_spoil_the_search_of_all():
-    async with memory_engine() as engine:
-        await made(engine, "a", "b")
-        catalog = catalog_of(engine)
-        await catalog.names()
-        await engine.delete_collection("a")
+async def test_a_collection_deleted_a_moment_ago_is_unknown_and_spoils_no_search_of_all(memory):
+    await made(memory, "a", "b")
+    catalog = catalog_of(memory)
+    await catalog.names()
+    await memory.delete_collection("a")
 
-        assert await names_of(catalog, ["*"]) == ["b"]
-        assert [info.name for info in await catalog.describe()] == ["b"]
-
-
-async def test_a_collection_that_is_named_and_was_deleted_is_unknown():
-    async with memory_engine() as engine:
-        await made(engine, "a", "b")
-        catalog = catalog_of(engine)
-        await catalog.names()
-        await engine.delete_collection("a")
-        with pytest.raises(UnknownCollection) as caught:
-            await catalog.resolve(["a", "b"])
-
+    with pytest.raises(UnknownCollection) as caught:
+        await catalog.resolve(["a", "b"])
     assert caught.value.near == ()
+    assert await names_of(catalog, ["*"]) == ["b"]
+    assert [info.name for info in await catalog.describe()] == ["b"]
 
 
-async def test_a_collection_that_was_made_a_moment_ago_is_found_by_name():
-    async with memory_engine() as engine:
-        catalog = catalog_of(engine)
-        await catalog.names()
-        await made(engine, "new")
+async def test_a_collection_that_was_made_a_moment_ago_is_found_by_name(memory):
+    catalog = catalog_of(memory)
+    await catalog.names()
+    await made(memory, "new")
 
-        assert await names_of(catalog, ["new"]) == ["new"]
+    assert await names_of(catalog, ["new"]) == ["new"]
 
 
-async def test_collections_are_described():
-    async with memory_engine() as engine:
-        await foreign(
-            engine,
-            "ours",
-            {1: {"updated_at": "2026-01-01T00:00:00Z"}, 2: {"updated_at": "2026-03-01T00:00:00Z"}},
-            vectors={NAME: COSINE},
-            sparse={"bm25": IDF},
-        )
-        await foreign(engine, "keywords", {}, sparse={"bm25": IDF})
-        await foreign(engine, "neither", {}, vectors={"v": vector(3)})
-        infos = {info.name: info for info in await catalog_of(engine).describe()}
+async def test_collections_are_described(memory):
+    await foreign(
+        memory,
+        "ours",
+        {1: {"updated_at": "2026-01-01T00:00:00Z"}, 2: {"updated_at": "2026-03-01T00:00:00Z"}},
+        vectors={NAME: COSINE},
+        sparse={"bm25": IDF},
+    )
+    await foreign(memory, "keywords", {}, sparse={"bm25": IDF})
+    await foreign(memory, "neither", {}, vectors={"v": vector(3)})
+    infos = {info.name: info for info in await catalog_of(memory).describe()}
 
     assert (infos["ours"].points, infos["ours"].legs) == (2, ("dense", "bm25"))
     assert infos["ours"].model == MODEL
@@ -512,40 +433,37 @@ async def test_a_description_shows_what_other_servers_changed_two_seconds_ago(tm
     assert (now.points, now.updated_at) == (1, "2026-01-02T00:00:00Z")
 
 
-async def test_a_collection_that_cannot_be_read_is_not_asked_again_for_some_seconds():
+async def test_a_collection_that_cannot_be_read_is_not_asked_again_for_some_seconds(memory):
     clock = Clock()
-    async with memory_engine() as engine:
-        await foreign(engine, "c", {}, vectors={NAME: COSINE})
-        catalog = catalog_of(engine, clock=clock)
-        engine.broken["c"] = EngineFailure("damaged")
+    await foreign(memory, "c", {}, vectors={NAME: COSINE})
+    catalog = catalog_of(memory, clock=clock)
+    memory.broken["c"] = EngineFailure("damaged")
 
-        assert (await catalog.target("c")).failed
+    assert (await catalog.target("c")).failed
 
-        engine.broken.clear()
-        engine.calls.clear()
+    memory.broken.clear()
+    memory.calls.clear()
 
-        assert (await catalog.target("c")).failed
-        assert engine.calls == []
+    assert (await catalog.target("c")).failed
+    assert memory.calls == []
 
-        clock.now += FAILED_SECONDS
+    clock.now += FAILED_SECONDS
 
-        assert not (await catalog.target("c")).failed
+    assert not (await catalog.target("c")).failed
 
 
-async def test_what_is_stored_counts_at_once():
-    async with memory_engine() as engine:
-        await foreign(engine, "c", {}, vectors={NAME: COSINE})
-        catalog = catalog_of(engine)
-        await catalog.resolve(["c"])
-        catalog.count_stored("c", 3)
+async def test_what_is_stored_counts_at_once(memory):
+    await foreign(memory, "c", {}, vectors={NAME: COSINE})
+    catalog = catalog_of(memory)
+    await catalog.resolve(["c"])
+    catalog.count_stored("c", 3)
 
-        assert (await catalog.target("c")).points == 3
-        assert (await catalog.target("c")).documents == 3
+    assert (await catalog.target("c")).points == 3
+    assert (await catalog.target("c")).documents == 3
 
 
 @pytest.mark.parametrize(
-    "bad",
-    ["9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00", "2026-02-30", 10**18, True],
+    "bad", ["9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00", "2026-02-30", 10**18, True]
 )
 async def test_a_time_that_no_calendar_has_is_not_the_newest(bad, tmp_path):
     async with either_engine("edge", tmp_path) as engine:
@@ -561,30 +479,30 @@ async def test_a_time_that_no_calendar_has_is_not_the_newest(bad, tmp_path):
     assert infos == {"other": "2026-01-02T00:00:00Z", "both": "2026-01-03T00:00:00Z"}
 
 
-async def test_an_answer_from_before_a_change_is_not_remembered_after_it():
-    async with memory_engine() as engine:
-        catalog = catalog_of(engine, clock=Clock())
-        await made(engine, "a")
-        listing, reading = engine.client.get_collections, engine.client.get_collection
+async def test_an_answer_from_before_a_change_is_not_remembered_after_it(memory):
+    catalog = catalog_of(memory, clock=Clock())
+    await made(memory, "a")
+    listing, reading = memory.client.get_collections, memory.client.get_collection
 
-        async def listed():
-            found = await listing()
-            await made(engine, "b")
-            catalog.forget("b")
-            return found
+    async def listed():
+        found = await listing()
+        await made(memory, "b")
+        catalog.forget("b")
+        return found
 
-        async def read(name):
-            found = await reading(name)
-            await engine.client.upsert(
-                name, [models.PointStruct(id=1, vector={NAME: [0.1] * SIZE})]
-            )
-            catalog.forget(name)
-            return found
+    async def read(name):
+        found = await reading(name)
+        await memory.client.upsert(name, [models.PointStruct(id=1, vector={NAME: [0.1] * SIZE})])
+        catalog.forget(name)
+        return found
 
-        engine.client.get_collections, engine.client.get_collection = listed, read
-        before = await catalog.names(), (await catalog.target("a")).points
-        engine.client.get_collections, engine.client.get_collection = listing, reading
-        after = await catalog.names(), (await catalog.target("a")).points
+    memory.client.get_collections, memory.client.get_collection = listed, read
+    listed_before = await catalog.names()
+    memory.client.get_collections = listing
+    assert await catalog.names() == ("a", "b"), "the list from before was not cached"
+    before = listed_before, (await catalog.target("a")).points
+    memory.client.get_collections, memory.client.get_collection = listing, reading
+    after = await catalog.names(), (await catalog.target("a")).points
 
     assert before == (("a",), 0)
     assert after == (("a", "b"), 1)

@@ -81,10 +81,7 @@ async def test_the_draw_of_a_larger_one_is_the_same_every_time(client):
 
 async def test_both_engines_draw_the_same(tmp_path):
     drawn = []
-    for client in (
-        AsyncQdrantClient(":memory:"),
-        await EdgeClient.open(tmp_path, timeout=20),
-    ):
+    for client in (AsyncQdrantClient(":memory:"), await EdgeClient.open(tmp_path, timeout=20)):
         drawn.append(await Drawer(client, FIELDS).draw(await fill(client, range(90)), 30))
         await client.close()
 

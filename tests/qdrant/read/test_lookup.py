@@ -11,6 +11,12 @@ from tests.support import LONG, memory_engine, memory_services, remember
 UUID = "6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7"
 
 
+@pytest.fixture
+async def services():
+    async with memory_services() as services:
+        yield services
+
+
 def part(text: str, start: int, end: int, number: int = 0) -> Document:
     return Document(
         id=number, collection="c", text=text, document="d", chunk=number, start=start, end=end
@@ -58,12 +64,11 @@ def test_chunks_are_joined_without_what_they_share(chunks, expected):
 
 
 @pytest.mark.parametrize("neighbours", [1, 2, 20])
-async def test_neighbours_widen_it_to_one_text_without_repetition(neighbours):
-    async with memory_services() as services:
-        (stored,) = await remember(services, "notes", LONG)
-        middle = len(stored.ids) // 2
-        ((alone,), *_) = await services.lookup.get([stored.ids[middle]])
-        ((found,), *_) = await services.lookup.get([stored.ids[middle]], neighbours=neighbours)
+async def test_neighbours_widen_it_to_one_text_without_repetition(neighbours, services):
+    (stored,) = await remember(services, "notes", LONG)
+    middle = len(stored.ids) // 2
+    ((alone,), *_) = await services.lookup.get([stored.ids[middle]])
+    ((found,), *_) = await services.lookup.get([stored.ids[middle]], neighbours=neighbours)
 
     assert len(stored.ids) > 4
     assert found.id == stored.ids[middle]
@@ -75,14 +80,13 @@ async def test_neighbours_widen_it_to_one_text_without_repetition(neighbours):
         assert found.text == LONG
 
 
-async def test_of_a_long_document_as_many_chunks_are_joined_as_have_room():
-    async with memory_services() as services:
-        (stored,) = await remember(services, "notes", LONG, id="harbours")
-        ((found,), *_) = await services.lookup.get(["harbours"], room=900)
-        ((least,), *_) = await services.lookup.get(["harbours"], room=1)
-        (first,), _ = await services.lookup.located(["harbours"])
-        size = sum(len(part.text) for part in await services.lookup.parts(first))
-        ((whole,), *_) = await services.lookup.get(["harbours"], room=size)
+async def test_of_a_long_document_as_many_chunks_are_joined_as_have_room(services):
+    (stored,) = await remember(services, "notes", LONG, id="harbours")
+    ((found,), *_) = await services.lookup.get(["harbours"], room=900)
+    ((least,), *_) = await services.lookup.get(["harbours"], room=1)
+    (first,), _ = await services.lookup.located(["harbours"])
+    size = sum(len(part.text) for part in await services.lookup.parts(first))
+    ((whole,), *_) = await services.lookup.get(["harbours"], room=size)
 
     assert whole.text == LONG
     assert found.text == LONG[: found.end]
@@ -92,40 +96,36 @@ async def test_of_a_long_document_as_many_chunks_are_joined_as_have_room():
     assert (least.last, LONG.startswith(least.text)) == (0, True)
 
 
-async def test_what_is_asked_for_twice_comes_once():
-    async with memory_services() as services:
-        (stored,) = await remember(services, "notes", "a short text", id="a")
-        ids = ["a", "a", stored.ids[0], stored.ids[0].upper()]
-        found, *_ = await services.lookup.get(ids)
+async def test_what_is_asked_for_twice_comes_once(services):
+    (stored,) = await remember(services, "notes", "a short text", id="a")
+    ids = ["a", "a", stored.ids[0], stored.ids[0].upper()]
+    found, *_ = await services.lookup.get(ids)
 
     assert [document.text for document in found] == ["a short text"]
 
 
-async def test_the_hash_that_stands_for_an_id_is_one_too():
-    async with memory_services() as services:
-        (stored,) = await remember(services, "notes", "a short text")
-        ((found,), *_) = await services.lookup.get([stored.document])
+async def test_the_hash_that_stands_for_an_id_is_one_too(services):
+    (stored,) = await remember(services, "notes", "a short text")
+    ((found,), *_) = await services.lookup.get([stored.document])
 
     assert found.text == "a short text"
 
 
-async def test_several_ids_come_in_the_order_asked_and_missing_ones_are_left_out():
-    async with memory_services() as services:
-        await remember(services, "a", "one", id="first")
-        await remember(services, "b", "two", id="second")
-        (stored,) = await remember(services, "a", "three")
-        found, *_ = await services.lookup.get(["second", stored.ids[0], "nowhere", UUID, "first"])
+async def test_several_ids_come_in_the_order_asked_and_missing_ones_are_left_out(services):
+    await remember(services, "a", "one", id="first")
+    await remember(services, "b", "two", id="second")
+    (stored,) = await remember(services, "a", "three")
+    found, *_ = await services.lookup.get(["second", stored.ids[0], "nowhere", UUID, "first"])
 
     assert [d.text for d in found] == ["two", "three", "one"]
 
 
-async def test_the_same_document_id_in_two_collections_is_two_documents():
-    async with memory_services() as services:
-        await remember(services, "a", "one", id="same")
-        await remember(services, "b", "two", id="same")
+async def test_the_same_document_id_in_two_collections_is_two_documents(services):
+    await remember(services, "a", "one", id="same")
+    await remember(services, "b", "two", id="same")
 
-        assert {d.text for d in (await services.lookup.get(["same"]))[0]} == {"one", "two"}
-        assert [d.text for d in (await services.lookup.get(["same"], collection="b"))[0]] == ["two"]
+    assert {d.text for d in (await services.lookup.get(["same"]))[0]} == {"one", "two"}
+    assert [d.text for d in (await services.lookup.get(["same"], collection="b"))[0]] == ["two"]
 
 
 async def test_nothing_is_found_outside_the_allow_list():
@@ -164,10 +164,9 @@ async def test_where_no_collection_answers_nothing_is_said_to_be_missing():
             await services.lookup.get(["x"])
 
 
-async def test_an_id_names_a_point_or_the_first_part_of_a_document():
-    async with memory_services() as services:
-        (stored,) = await remember(services, "notes", LONG, id="harbours")
-        named = await services.lookup.named("notes", ["harbours", stored.ids[1], "nowhere", "7"])
+async def test_an_id_names_a_point_or_the_first_part_of_a_document(services):
+    (stored,) = await remember(services, "notes", LONG, id="harbours")
+    named = await services.lookup.named("notes", ["harbours", stored.ids[1], "nowhere", "7"])
 
     assert {wanted: document.chunk for wanted, document in named.items()} == {
         "harbours": 0,
@@ -176,12 +175,11 @@ async def test_an_id_names_a_point_or_the_first_part_of_a_document():
     assert {document.document for document in named.values()} == {"harbours"}
 
 
-async def test_all_points_that_a_filter_matches_are_found_page_by_page(monkeypatch):
+async def test_all_points_that_a_filter_matches_are_found_page_by_page(monkeypatch, services):
     monkeypatch.setattr("mcp_server_qdrant.qdrant.read.points.PAGE", 2)
-    async with memory_services() as services:
-        await remember(services, "notes", *(f"Text {n}." for n in range(5)), tags=("red",))
-        await remember(services, "notes", "Another.", tags=("blue",))
-        where = {"must": [{"key": "tags", "match": {"value": "red"}}]}
-        found = await services.lookup.matching("notes", where)
+    await remember(services, "notes", *(f"Text {n}." for n in range(5)), tags=("red",))
+    await remember(services, "notes", "Another.", tags=("blue",))
+    where = {"must": [{"key": "tags", "match": {"value": "red"}}]}
+    found = await services.lookup.matching("notes", where)
 
     assert len({document.document for document in found}) == 5

@@ -13,7 +13,7 @@ from mcp_server_qdrant.core.notation import part_id, point_id
 from mcp_server_qdrant.qdrant.engine import Corpus
 from mcp_server_qdrant.qdrant.read import query as asking
 from mcp_server_qdrant.qdrant.read.query import RRF_K, Queries, cosine
-from tests.support import IDF, Engine, foreign, memory_engine, sparse_vector
+from tests.support import IDF, Engine, foreign, sparse_vector
 
 COUNT = 20
 ANGLE = math.pi / 2 / COUNT
@@ -82,11 +82,10 @@ def probe(name: str, *terms: int) -> Corpus:
 BOTH = LegQuery(QUERY, WORDS)
 
 
-async def test_both_legs_are_fused_by_rrf_at_60():
+async def test_both_legs_are_fused_by_rrf_at_60(memory):
     """The dense leg gives 0, 1, 2 ..., the sparse one 19, 17, 15 ...; ranks count from 0."""
-    async with memory_engine() as engine:
-        target = await filled(engine)
-        found = await candidates(engine, target, BOTH, depth=10)
+    target = await filled(memory)
+    found = await candidates(memory, target, BOTH, depth=10)
 
     scores = {candidate.id: candidate.rrf for candidate in found}
     by_hand = {n: 1 / (RRF_K + n) for n in range(10)}
@@ -99,10 +98,9 @@ async def test_both_legs_are_fused_by_rrf_at_60():
 
 
 @pytest.mark.parametrize("named", [True, False])
-async def test_the_dense_leg_alone(named):
-    async with memory_engine() as engine:
-        target = await filled(engine, named=named, sparse=False)
-        found = await candidates(engine, target, LegQuery(QUERY, None))
+async def test_the_dense_leg_alone(named, memory):
+    target = await filled(memory, named=named, sparse=False)
+    found = await candidates(memory, target, LegQuery(QUERY, None))
 
     assert [c.id for c in found] == list(range(5))
     assert [c.rrf for c in found] == pytest.approx([1 / (60 + n) for n in range(5)])
@@ -110,34 +108,31 @@ async def test_the_dense_leg_alone(named):
     assert found[3].payload == {"n": 3, "odd": True}
 
 
-async def test_the_sparse_leg_alone():
-    async with memory_engine() as engine:
-        target = await filled(engine, dense=False)
-        found = await candidates(engine, target, LegQuery(None, WORDS))
+async def test_the_sparse_leg_alone(memory):
+    target = await filled(memory, dense=False)
+    found = await candidates(memory, target, LegQuery(None, WORDS))
 
     assert [c.id for c in found] == [19, 17, 15, 13, 11]
     assert {c.dense for c in found} == {None}
 
 
 @pytest.mark.parametrize("query", [BOTH, LegQuery(QUERY, None), LegQuery(None, WORDS)])
-async def test_the_filter_holds_for_every_leg(query):
-    async with memory_engine() as engine:
-        target = await filled(engine)
-        condition = Queries(engine).prepare(
-            {"must": [{"key": "odd", "match": {"value": True}}, {"key": "n", "range": {"lt": 8}}]}
-        )
-        found = await candidates(engine, target, query, condition=condition, depth=20)
+async def test_the_filter_holds_for_every_leg(query, memory):
+    target = await filled(memory)
+    condition = Queries(memory).prepare(
+        {"must": [{"key": "odd", "match": {"value": True}}, {"key": "n", "range": {"lt": 8}}]}
+    )
+    found = await candidates(memory, target, query, condition=condition, depth=20)
 
     assert {c.id for c in found} == {1, 3, 5, 7}
 
 
-async def test_candidates_come_with_the_fields_that_a_search_reads():
-    async with memory_engine() as engine:
-        target = await filled(engine)
-        queries = Queries(engine, paths=["n"])
-        (scored,), _ = await queries.search([([target], BOTH)], depth=5, condition=None)
-        found = scored.candidates
-        (payloads,) = await queries.payloads([("c", [*(c.id for c in found), 999])])
+async def test_candidates_come_with_the_fields_that_a_search_reads(memory):
+    target = await filled(memory)
+    queries = Queries(memory, paths=["n"])
+    (scored,), _ = await queries.search([([target], BOTH)], depth=5, condition=None)
+    found = scored.candidates
+    (payloads,) = await queries.payloads([("c", [*(c.id for c in found), 999])])
 
     assert [c.payload for c in found] == [{"n": c.id} for c in found]
     assert payloads == {c.id: {"n": c.id, "odd": bool(c.id % 2)} for c in found}
@@ -155,17 +150,16 @@ class Recorded(Engine):
         return await self.client.query_batch_points(collection, requests)
 
 
-async def test_the_server_fuses_its_own_prefetches_and_scores_the_candidates_by_id():
+async def test_the_server_fuses_its_own_prefetches_and_scores_the_candidates_by_id(memory):
     """One query of dense, sparse and tags, then exact scores of what it gave.
 
     Quantised vectors are looked at twice as many, and scored by the whole ones.
     """
-    async with memory_engine() as engine:
-        target = await filled(engine)
-        recorded = Recorded(engine.client)
-        query = replace(BOTH, tags=(("tags", "T"),))
-        (scored,), _ = await Queries(recorded).search([([target], query)], depth=5, condition=None)
-        found = scored.candidates
+    target = await filled(memory)
+    recorded = Recorded(memory.client)
+    query = replace(BOTH, tags=(("tags", "T"),))
+    (scored,), _ = await Queries(recorded).search([([target], query)], depth=5, condition=None)
+    found = scored.candidates
 
     (fusion,), scores = recorded.batches
     assert fusion.query == models.RrfQuery(rrf=models.Rrf(k=60))
@@ -179,32 +173,30 @@ async def test_the_server_fuses_its_own_prefetches_and_scores_the_candidates_by_
     assert all(one.params.exact for one in scores)
 
 
-async def test_parts_of_a_replaced_version_are_told_by_the_first_part():
+async def test_parts_of_a_replaced_version_are_told_by_the_first_part(memory):
     first = point_id("c", "d", 0)
     old, now = part_id(first, "a", 1), part_id(first, "b", 1)
 
     def doc(version, chunk):
         return {"doc": {"id": "d", "chunk": chunk, "chunks": 2, "version": version}}
 
-    async with memory_engine() as engine:
-        points = {first: doc("b", 0), old: doc("a", 1), now: doc("b", 1)}
-        params = models.VectorParams(size=2, distance=models.Distance.COSINE)
-        await foreign(engine, "c", points, vectors={"v": params}, values=lambda _: {"v": at(1)})
-        target = Target("c", 3, DenseLeg("v", 2, "cosine", "m"), None, 3)
-        found = await candidates(engine, target, LegQuery(QUERY, None))
+    points = {first: doc("b", 0), old: doc("a", 1), now: doc("b", 1)}
+    params = models.VectorParams(size=2, distance=models.Distance.COSINE)
+    await foreign(memory, "c", points, vectors={"v": params}, values=lambda _: {"v": at(1)})
+    target = Target("c", 3, DenseLeg("v", 2, "cosine", "m"), None, 3)
+    found = await candidates(memory, target, LegQuery(QUERY, None))
 
     assert {c.id: c.current for c in found} == {first: None, old: False, now: True}
     assert [c.payload for c in found if c.id == old] == [doc("a", 1)]
 
 
-async def test_a_point_that_one_leg_found_has_its_exact_score_on_the_other():
+async def test_a_point_that_one_leg_found_has_its_exact_score_on_the_other(memory):
     """The legs give 0, 1, 2 and 19, 17, 15."""
-    async with memory_engine() as engine:
-        target = await filled(engine)
-        engine.calls.clear()
-        scored = await search(engine, target, BOTH, depth=3)
+    target = await filled(memory)
+    memory.calls.clear()
+    scored = await search(memory, target, BOTH, depth=3)
 
-    assert engine.calls == [("query_batch_points", "c")] * 2
+    assert memory.calls == [("query_batch_points", "c")] * 2
     assert [candidate.id for candidate in scored.candidates] == [0, 19, 1]
     idf = math.log((COUNT - 10 + 0.5) / (10 + 0.5) + 1)  # the term is in ten of twenty
     legs = {c.id: (c.dense, c.sparse) for c in scored.candidates}
@@ -213,10 +205,9 @@ async def test_a_point_that_one_leg_found_has_its_exact_score_on_the_other():
 
 
 @pytest.mark.parametrize("distance", [*models.Distance])
-async def test_whatever_the_distance_the_score_is_a_cosine(distance):
-    async with memory_engine() as engine:
-        target = await filled(engine, distance=models.Distance(distance), sparse=False)
-        found = await candidates(engine, target, LegQuery(QUERY, None), depth=COUNT)
+async def test_whatever_the_distance_the_score_is_a_cosine(distance, memory):
+    target = await filled(memory, distance=models.Distance(distance), sparse=False)
+    found = await candidates(memory, target, LegQuery(QUERY, None), depth=COUNT)
 
     dense = {c.id: c.dense for c in found}
     assert dense == pytest.approx({n: math.cos(n * ANGLE) for n in range(COUNT)}, abs=1e-5)
@@ -243,45 +234,42 @@ def test_a_distance_becomes_a_cosine(distance, score, expected):
     assert cosine(score, DenseLeg("v", 2, distance, "m")) == pytest.approx(expected)
 
 
-async def test_probes_tell_the_idf_of_all_terms_in_one_trip():
-    async with memory_engine() as engine:
-        target = await filled(engine)
-        engine.calls.clear()
-        (found,) = await Queries(engine).probe([probe(target.collection, 7, 1, 12345)])
+async def test_probes_tell_the_idf_of_all_terms_in_one_trip(memory):
+    target = await filled(memory)
+    memory.calls.clear()
+    (found,) = await Queries(memory).probe([probe(target.collection, 7, 1, 12345)])
 
-    assert engine.calls[:1] == [("query_batch_points", "c")]
+    assert memory.calls[:1] == [("query_batch_points", "c")]
     assert set(found) == {7, 1}
     assert found[7] == pytest.approx(math.log(10.5 / 10.5 + 1), abs=1e-6)
     assert found[1] == pytest.approx(math.log(0.5 / 20.5 + 1), abs=1e-6)
 
 
-async def test_a_probe_reads_the_value_stored_with_the_term():
+async def test_a_probe_reads_the_value_stored_with_the_term(memory):
     """The idf is the score divided by it, whatever the point is that comes first."""
-    async with memory_engine() as engine:
-        await foreign(
-            engine,
-            "c",
-            {1: {}, 2: {}},
-            sparse={"bm25": IDF},
-            values=lambda n: {"bm25": models.SparseVector(indices=[3, 9], values=[0.1, 4.0 * n])},
-        )
-        (found,) = await Queries(engine).probe([probe("c", 9)])
+    await foreign(
+        memory,
+        "c",
+        {1: {}, 2: {}},
+        sparse={"bm25": IDF},
+        values=lambda n: {"bm25": models.SparseVector(indices=[3, 9], values=[0.1, 4.0 * n])},
+    )
+    (found,) = await Queries(memory).probe([probe("c", 9)])
 
     assert found == pytest.approx({9: math.log(0.5 / 2.5 + 1)}, abs=1e-6)
 
 
-async def test_errors_are_ours():
+async def test_errors_are_ours(memory):
     gone = Target("gone", 0, DenseLeg("v", 2, "cosine", "m"), SparseLeg("bm25", idf=True))
-    async with memory_engine() as engine:
-        queries = Queries(engine)
-        found, failed = await queries.search([([gone], BOTH)], depth=5, condition=None)
-        answers = [
-            *failed.values(),
-            *await queries.probe([probe("gone", 1)]),
-            *await queries.payloads([("gone", [1])]),
-        ]
-        with pytest.raises(InvalidFilter):
-            queries.prepare({"x": 1})
+    queries = Queries(memory)
+    found, failed = await queries.search([([gone], BOTH)], depth=5, condition=None)
+    answers = [
+        *failed.values(),
+        *await queries.probe([probe("gone", 1)]),
+        *await queries.payloads([("gone", [1])]),
+    ]
+    with pytest.raises(InvalidFilter):
+        queries.prepare({"x": 1})
 
     assert found == []
     assert [type(answer) for answer in answers] == [UnknownCollection] * 3
@@ -320,27 +308,26 @@ async def test_whatever_is_asked_few_trips_are_under_way_at_the_same_time(monkey
 
 
 @pytest.mark.parametrize("leg", ["both", "dense", "sparse"])
-async def test_a_tag_brings_points_that_no_leg_has_near(leg):
+async def test_a_tag_brings_points_that_no_leg_has_near(leg, memory):
     """Point 19 is the furthest by meaning, 1 the last by words; a filter holds for the leg too."""
-    async with memory_engine() as engine:
-        target = await filled(engine, dense=leg != "sparse", sparse=leg != "dense")
-        far = 19 if leg != "sparse" else 1
-        await engine.set_payload("c", {"tags": ["T"]}, points=[far])
-        query = LegQuery(
-            QUERY if leg != "sparse" else None,
-            WORDS if leg != "dense" else None,
-            tags=(("tags", "T"), ("metadata.tags", "t")),
-        )
-        plain = replace(query, tags=())
-        only = models.Filter(
-            must=[models.FieldCondition(key="odd", match=models.MatchValue(value=False))]
-        )
-        queries = Queries(engine)
-        options = {"depth": 3, "condition": None}
-        only_odd = options | {"condition": only}
-        (tagged,), _ = await queries.search([([target], query)], **options)
-        (without,), _ = await queries.search([([target], plain)], **options)
-        (filtered,), _ = await queries.search([([target], query)], **only_odd)
+    target = await filled(memory, dense=leg != "sparse", sparse=leg != "dense")
+    far = 19 if leg != "sparse" else 1
+    await memory.set_payload("c", {"tags": ["T"]}, points=[far])
+    query = LegQuery(
+        QUERY if leg != "sparse" else None,
+        WORDS if leg != "dense" else None,
+        tags=(("tags", "T"), ("metadata.tags", "t")),
+    )
+    plain = replace(query, tags=())
+    only = models.Filter(
+        must=[models.FieldCondition(key="odd", match=models.MatchValue(value=False))]
+    )
+    queries = Queries(memory)
+    options = {"depth": 3, "condition": None}
+    only_odd = options | {"condition": only}
+    (tagged,), _ = await queries.search([([target], query)], **options)
+    (without,), _ = await queries.search([([target], plain)], **options)
+    (filtered,), _ = await queries.search([([target], query)], **only_odd)
 
     assert far in [candidate.id for candidate in tagged.candidates]
     assert leg == "both" or far not in [candidate.id for candidate in without.candidates]
@@ -348,13 +335,12 @@ async def test_a_tag_brings_points_that_no_leg_has_near(leg):
     assert all(one.payload for one in tagged.candidates)  # who carries a tag is told by it
 
 
-async def test_the_tag_leg_counts_like_the_others():
+async def test_the_tag_leg_counts_like_the_others(memory):
     """Point 5 alone carries the tag: rank 0 of the tag leg, rank 5 of the dense one."""
-    async with memory_engine() as engine:
-        target = await filled(engine, sparse=False)
-        await engine.set_payload("c", {"metadata": {"tags": "T"}}, points=[5])
-        asked = LegQuery(QUERY, None, (("metadata.tags", "T"),))
-        found = {c.id: c.rrf for c in await candidates(engine, target, asked, depth=10)}
+    target = await filled(memory, sparse=False)
+    await memory.set_payload("c", {"metadata": {"tags": "T"}}, points=[5])
+    asked = LegQuery(QUERY, None, (("metadata.tags", "T"),))
+    found = {c.id: c.rrf for c in await candidates(memory, target, asked, depth=10)}
 
     assert found[5] == pytest.approx(1 / (5 + RRF_K) + 1 / RRF_K)
     assert found[0] == pytest.approx(1 / RRF_K)

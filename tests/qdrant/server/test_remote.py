@@ -69,6 +69,14 @@ async def made(client: RemoteClient) -> None:
     )
 
 
+@pytest.fixture
+async def client(server) -> AsyncIterator[RemoteClient]:
+    """A client of a server with the empty collection `notes`."""
+    async with opened(server) as client:
+        await made(client)
+        yield client
+
+
 @pytest.mark.parametrize("refused", ["update", "retrieve"])
 @pytest.mark.parametrize("strict", [True, False])
 async def test_writes_to_a_collection_that_refuses_unindexed_filters_index_theirs(
@@ -128,22 +136,18 @@ async def test_a_search_hands_on_the_time_it_has_left(server):
 
 
 @pytest.mark.parametrize("fault", [BROKEN, 502, 503])
-async def test_a_read_is_tried_again_where_a_node_was_away(server, fault):
-    async with opened(server) as client:
-        await made(client)
-        server.faults[f"POST {COUNT}"] = [fault] * (ALL - 1)
-        counted = await client.count("notes")
+async def test_a_read_is_tried_again_where_a_node_was_away(server, client, fault):
+    server.faults[f"POST {COUNT}"] = [fault] * (ALL - 1)
+    counted = await client.count("notes")
 
     assert counted.count == 0
     assert len(server.to(COUNT)) == ALL
 
 
-async def test_one_that_stays_away_is_unavailable_after_some_tries(server):
-    async with opened(server) as client:
-        await made(client)
-        server.faults[f"POST {COUNT}"] = [503] * 9
-        with pytest.raises(EngineUnavailable):
-            await client.count("notes")
+async def test_one_that_stays_away_is_unavailable_after_some_tries(server, client):
+    server.faults[f"POST {COUNT}"] = [503] * 9
+    with pytest.raises(EngineUnavailable):
+        await client.count("notes")
 
     assert len(server.to(COUNT)) == ALL
 
@@ -152,35 +156,29 @@ async def test_one_that_stays_away_is_unavailable_after_some_tries(server):
     ("status", "kind"),
     [(500, EngineFailure), (504, EngineTimeout), (403, AccessRefused), (404, UnknownCollection)],
 )
-async def test_what_would_end_the_same_way_is_not_tried_again(server, status, kind):
-    async with opened(server) as client:
-        await made(client)
-        server.faults[f"POST {COUNT}"] = [status] * 9
-        with pytest.raises(kind):
-            await client.count("notes")
+async def test_what_would_end_the_same_way_is_not_tried_again(server, client, status, kind):
+    server.faults[f"POST {COUNT}"] = [status] * 9
+    with pytest.raises(kind):
+        await client.count("notes")
 
     assert len(server.to(COUNT)) == 1
 
 
-async def test_a_read_that_took_too_long_is_not_tried_again(server):
-    async with opened(server) as client:
-        await made(client)
-        server.held.add(COUNT)
-        with pytest.raises(EngineTimeout):
-            await client.count("notes", timeout=1)
+async def test_a_read_that_took_too_long_is_not_tried_again(server, client):
+    server.held.add(COUNT)
+    with pytest.raises(EngineTimeout):
+        await client.count("notes", timeout=1)
 
     assert len(server.to(COUNT)) == 1
 
 
-async def test_an_upsert_is_tried_again_a_deletion_is_not(server):
+async def test_an_upsert_is_tried_again_a_deletion_is_not(server, client):
     point = models.PointStruct(id=1, vector={"v": [1.0] * 64}, payload={})
-    async with opened(server) as client:
-        await made(client)
-        server.faults[f"PUT {POINTS}"] = [BROKEN]
-        server.faults[f"POST {POINTS}/delete"] = [BROKEN]
-        await client.upsert("notes", [point])
-        with pytest.raises(EngineUnavailable):
-            await client.delete("notes", models.Filter(must=[]))
+    server.faults[f"PUT {POINTS}"] = [BROKEN]
+    server.faults[f"POST {POINTS}/delete"] = [BROKEN]
+    await client.upsert("notes", [point])
+    with pytest.raises(EngineUnavailable):
+        await client.delete("notes", models.Filter(must=[]))
 
     assert len(server.to(POINTS)) == 2
     assert len(server.to(f"{POINTS}/delete")) == 1
@@ -194,15 +192,13 @@ DOUBT = "It may or may not have happened: look with qdrant-get or qdrant-find"
     ("fault", "doubt"),
     [(BROKEN, True), (500, True), (504, True), (503, False), (400, False), (403, False)],
 )
-async def test_a_write_that_the_server_may_have_done_says_so(server, fault, doubt):
-    async with opened(server) as client:
-        await made(client)
-        server.faults[f"POST {DELETE}"] = [fault]
-        with pytest.raises(QdrantMcpError) as failed:
-            await client.delete("notes", models.Filter(must=[]))
-        server.faults[f"POST {COUNT}"] = [fault] * ALL
-        with pytest.raises(QdrantMcpError) as unread:
-            await client.count("notes")
+async def test_a_write_that_the_server_may_have_done_says_so(server, client, fault, doubt):
+    server.faults[f"POST {DELETE}"] = [fault]
+    with pytest.raises(QdrantMcpError) as failed:
+        await client.delete("notes", models.Filter(must=[]))
+    server.faults[f"POST {COUNT}"] = [fault] * ALL
+    with pytest.raises(QdrantMcpError) as unread:
+        await client.count("notes")
 
     assert (DOUBT in str(failed.value)) == doubt
     assert DOUBT not in str(unread.value)
@@ -216,13 +212,13 @@ async def test_a_write_that_takes_too_long_may_have_happened(server):
             await client.delete("notes", models.Filter(must=[]))
 
 
-async def test_a_write_whose_first_try_broke_may_have_happened_whatever_became_of_the_last(server):
+async def test_a_write_whose_first_try_broke_may_have_happened_whatever_became_of_the_last(
+    server, client
+):
     point = models.PointStruct(id=1, vector={"v": [1.0] * 64}, payload={})
-    async with opened(server) as client:
-        await made(client)
-        server.faults[f"PUT {POINTS}"] = [BROKEN, 503, 503]
-        with pytest.raises(EngineUnavailable, match=DOUBT):
-            await client.upsert("notes", [point])
+    server.faults[f"PUT {POINTS}"] = [BROKEN, 503, 503]
+    with pytest.raises(EngineUnavailable, match=DOUBT):
+        await client.upsert("notes", [point])
 
 
 async def test_a_write_to_where_nobody_listens_has_not_happened():
@@ -249,13 +245,11 @@ RED = Tenant("red", "tenant")
 WORDS = models.SparseVector(indices=[2], values=[1.0])
 
 
-async def test_words_are_weighed_over_the_points_of_a_tenant_alone(server):
-    async with opened(server) as client:
-        await made(client)
-        view = TenantClient(client, RED)
-        for _ in range(2):
-            await nearest(view, "notes", WORDS, "bm25")
-            await nearest(view, "notes", [1.0] * 64, "v")
+async def test_words_are_weighed_over_the_points_of_a_tenant_alone(server, client):
+    view = TenantClient(client, RED)
+    for _ in range(2):
+        await nearest(view, "notes", WORDS, "bm25")
+        await nearest(view, "notes", [1.0] * 64, "v")
 
     own = {"must": [{"key": "tenant", "match": {"value": "red"}}]}
     legs = [leg for _, _, body in server.to(SEARCH) for leg in body["searches"][0]["prefetch"]]
@@ -264,14 +258,14 @@ async def test_words_are_weighed_over_the_points_of_a_tenant_alone(server):
     assert len(server.to("/")) == 1
 
 
-async def test_a_server_that_cannot_weigh_words_per_tenant_is_refused_for_words_only(server):
+async def test_a_server_that_cannot_weigh_words_per_tenant_is_refused_for_words_only(
+    server, client
+):
     server.version = "1.18.3"
-    async with opened(server) as client:
-        await made(client)
-        view = TenantClient(client, RED)
-        with pytest.raises(EngineFailure, match=r"needs Qdrant 1.19 or newer; this one is 1.18.3"):
-            await nearest(view, "notes", WORDS, "bm25")
-        assert await nearest(view, "notes", [1.0] * 64, "v") == []
+    view = TenantClient(client, RED)
+    with pytest.raises(EngineFailure, match=r"needs Qdrant 1.19 or newer; this one is 1.18.3"):
+        await nearest(view, "notes", WORDS, "bm25")
+    assert await nearest(view, "notes", [1.0] * 64, "v") == []
 
 
 async def test_a_key_that_may_not_list_finds_the_collections_that_the_settings_name(server):
@@ -331,22 +325,22 @@ async def test_a_key_that_is_wrong_altogether_is_not_taken_for_an_empty_engine(s
 ONE, OTHER = (Caller(name, frozenset()) for name in ("red", "blue"))
 
 
-async def test_a_caller_has_a_share_of_the_requests_and_keeps_no_other_waiting(server, monkeypatch):
+async def test_a_caller_has_a_share_of_the_requests_and_keeps_no_other_waiting(
+    server, client, monkeypatch
+):
     monkeypatch.setattr("mcp_server_qdrant.qdrant.server.remote.SHARE", 2)
-    async with opened(server) as client:
-        await made(client)
-        server.held.add(COUNT)
-        with calling(ONE):
-            slow = [asyncio.ensure_future(client.count("notes")) for _ in range(5)]
-            for _ in range(2):
-                await asyncio.to_thread(server.reached.acquire, timeout=20)
-            further = asyncio.ensure_future(client.scroll("notes"))
-        with calling(OTHER):
-            records, _ = await client.scroll("notes")
-        under_way, waits = len(server.to(COUNT)), not further.done()
-        server.release.set()
-        counts = await asyncio.gather(*slow)
-        await further
+    server.held.add(COUNT)
+    with calling(ONE):
+        slow = [asyncio.ensure_future(client.count("notes")) for _ in range(5)]
+        for _ in range(2):
+            await asyncio.to_thread(server.reached.acquire, timeout=20)
+        further = asyncio.ensure_future(client.scroll("notes"))
+    with calling(OTHER):
+        records, _ = await client.scroll("notes")
+    under_way, waits = len(server.to(COUNT)), not further.done()
+    server.release.set()
+    counts = await asyncio.gather(*slow)
+    await further
 
     assert records == []
     assert (under_way, waits) == (2, True)

@@ -76,17 +76,8 @@ def at_once(monkeypatch):
 @asynccontextmanager
 async def opened(url) -> AsyncIterator[dict[bool, TranslatedClient]]:
     """By whether it is the lean line: our client, and qdrant-client's with the same options."""
-    lean = await open_client(
-        url=url,
-        timeout=5,
-        api_key="sekret",
-    )
-    plain = TranslatedClient(
-        url=url,
-        timeout=5,
-        api_key="sekret",
-        check_compatibility=False,
-    )
+    lean = await open_client(url=url, timeout=5, api_key="sekret")
+    plain = TranslatedClient(url=url, timeout=5, api_key="sekret", check_compatibility=False)
     try:
         yield {True: lean, False: plain}
     finally:

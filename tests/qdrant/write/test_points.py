@@ -46,12 +46,11 @@ async def vectors_of(engine: Engine, point) -> dict:
     return record.vector
 
 
-async def test_making_what_is_there_already_is_no_error():
-    async with memory_engine() as engine:
-        points = points_of(engine)
+async def test_making_what_is_there_already_is_no_error(memory):
+    points = points_of(memory)
 
-        assert await points.create("c", BLUEPRINT)
-        assert not await points.create("c", BLUEPRINT)
+    assert await points.create("c", BLUEPRINT)
+    assert not await points.create("c", BLUEPRINT)
 
 
 async def test_indexes_that_an_interrupted_creation_left_out_are_made_later(tmp_path):
@@ -80,22 +79,20 @@ async def test_indexes_that_an_interrupted_creation_left_out_are_made_later(tmp_
     assert len(engine.calls) == 1, "what few collections need is indexed where it is"
 
 
-async def test_a_collection_made_again_is_indexed_again():
-    async with memory_engine() as engine:
-        points = points_of(engine)
-        await points.create("c", BLUEPRINT)
-        await engine.delete_collection("c")
-        engine.calls.clear()
-        await points.create("c", BLUEPRINT)
+async def test_a_collection_made_again_is_indexed_again(memory):
+    points = points_of(memory)
+    await points.create("c", BLUEPRINT)
+    await memory.delete_collection("c")
+    memory.calls.clear()
+    await points.create("c", BLUEPRINT)
 
-    assert [name for name, _ in engine.calls].count("create_payload_indexes") == 1
+    assert [name for name, _ in memory.calls].count("create_payload_indexes") == 1
 
 
-async def test_what_keeps_a_collection_from_being_made_is_told():
-    async with memory_engine() as engine:
-        engine.broken_methods["create_collection"] = EngineFailure("no space")
-        with pytest.raises(EngineFailure, match="no space"):
-            await points_of(engine).create("c", BLUEPRINT)
+async def test_what_keeps_a_collection_from_being_made_is_told(memory):
+    memory.broken_methods["create_collection"] = EngineFailure("no space")
+    with pytest.raises(EngineFailure, match="no space"):
+        await points_of(memory).create("c", BLUEPRINT)
 
 
 GOOD_NAMES = ["notes", "Notes of 2026", "日本語", "می\u200cشود", "a" * MAX_NAME, "log[1]", "..."]
@@ -109,23 +106,21 @@ def test_a_name_that_can_be_is_taken(name):
 
 
 @pytest.mark.parametrize("name", BAD_NAMES)
-async def test_a_name_that_cannot_be_is_refused(name):
-    async with memory_engine() as engine:
-        with pytest.raises(RequestError, match="cannot be a collection's name"):
-            await points_of(engine).create(name, BLUEPRINT)
+async def test_a_name_that_cannot_be_is_refused(name, memory):
+    with pytest.raises(RequestError, match="cannot be a collection's name"):
+        await points_of(memory).create(name, BLUEPRINT)
 
-        assert engine.calls == []
+    assert memory.calls == []
 
 
 @pytest.mark.parametrize("sparse", [None, {"bm25": models.SparseVectorParams()}])
-async def test_an_unnamed_vector_is_written_unnamed(sparse):
-    async with memory_engine() as engine:
-        params = models.VectorParams(size=2, distance=models.Distance.COSINE)
-        await foreign(engine, "c", {}, vectors=params, sparse=sparse)
-        leg = SparseLeg("bm25", idf=False) if sparse else None
-        target = Target("c", 0, DenseLeg("", 2, "cosine", "m"), leg)
-        await points_of(engine).upsert(target, [chunk(0)])
-        answer = await engine.query_points("c", query=[0.6, 0.8])
+async def test_an_unnamed_vector_is_written_unnamed(sparse, memory):
+    params = models.VectorParams(size=2, distance=models.Distance.COSINE)
+    await foreign(memory, "c", {}, vectors=params, sparse=sparse)
+    leg = SparseLeg("bm25", idf=False) if sparse else None
+    target = Target("c", 0, DenseLeg("", 2, "cosine", "m"), leg)
+    await points_of(memory).upsert(target, [chunk(0)])
+    answer = await memory.query_points("c", query=[0.6, 0.8])
 
     assert answer.points[0].score == pytest.approx(1.0)
 
@@ -140,11 +135,10 @@ async def of_document(engine, count: int):
 @pytest.mark.parametrize(
     ("first", "last", "expected"), [(0, 3, [0, 1, 2, 3]), (1, 2, [1, 2]), (3, 9, [3]), (4, 9, [])]
 )
-async def test_chunks_come_in_order_from_first_to_last(first, last, expected):
-    async with memory_engine() as engine:
-        points = await of_document(engine, 4)
-        (head,) = await points.by_id("c", [point_id("c", "d", 0)])
-        found = await points.parts(head, first, last)
+async def test_chunks_come_in_order_from_first_to_last(first, last, expected, memory):
+    points = await of_document(memory, 4)
+    (head,) = await points.by_id("c", [point_id("c", "d", 0)])
+    found = await points.parts(head, first, last)
 
     assert [document.chunk for document in found] == expected
 
@@ -245,52 +239,48 @@ class TestVersions:
 
             assert after_a_newer_one >= {"a 0", "a 1", "a 2"}
             assert await texts_of(engine) == after_a_newer_one - {"a 1", "a 2"}
+            await engine.set_payload("c", {"writing": 5}, [seen[0].id], key="doc")
+            await points.delete_seen(seen[:1])
+            assert "a 0" in await texts_of(engine), "it is being written again"
 
 
-def _first_of(version: str) -> Encoded:
-    one = part(point_id("c", "d", 0), f"{version} 0", 0, chunks=3, version=version)
-    return Encoded(one, None, WORDS)
+async def test_pending_points_are_found_filled_and_then_pending_no_more(memory):
+    points = await filled(memory, chunk(0), *(chunk(n, pending=True) for n in (1, 2, 3)))
+    first = await points.pending("c", 2)
+    everything = await points.pending("c", 10)
+
+    assert len(first) == 2
+    assert {d.id for d in everything} == {IDS[1], IDS[2], IDS[3]}
+
+    made = {IDS[1]: [1.0, 0.0], IDS[2]: [0.0, 1.0]}
+    await points.fill(BOTH, [(d, made[d.id]) for d in everything if d.id in made])
+
+    assert [d.id for d in await points.pending("c", 10)] == [IDS[3]]
+    assert (await vectors_of(memory, IDS[1]))["v"] == pytest.approx([1.0, 0.0])
+    assert "bm25" in await vectors_of(memory, IDS[1])
+    (record,) = await memory.retrieve("c", [IDS[1]])
+    assert record.payload["doc"].keys() == {"id", "chunk", "chunks", "start", "end", "date"}
+    assert record.payload["document"] == "chunk 1"
 
 
-async def test_pending_points_are_found_filled_and_then_pending_no_more():
-    async with memory_engine() as engine:
-        points = await filled(engine, chunk(0), *(chunk(n, pending=True) for n in (1, 2, 3)))
-        first = await points.pending("c", 2)
-        everything = await points.pending("c", 10)
-
-        assert len(first) == 2
-        assert {d.id for d in everything} == {IDS[1], IDS[2], IDS[3]}
-
-        made = {IDS[1]: [1.0, 0.0], IDS[2]: [0.0, 1.0]}
-        await points.fill(BOTH, [(d, made[d.id]) for d in everything if d.id in made])
-
-        assert [d.id for d in await points.pending("c", 10)] == [IDS[3]]
-        assert (await vectors_of(engine, IDS[1]))["v"] == pytest.approx([1.0, 0.0])
-        assert "bm25" in await vectors_of(engine, IDS[1])
-        (record,) = await engine.retrieve("c", [IDS[1]])
-        assert record.payload["doc"].keys() == {"id", "chunk", "chunks", "start", "end", "date"}
-        assert record.payload["document"] == "chunk 1"
-
-
-async def test_errors_are_ours():
+async def test_errors_are_ours(memory):
     gone = Target("gone", 0, DenseLeg("v", 2, "cosine", "m"), None)
-    async with memory_engine() as engine:
-        points = points_of(engine)
-        for call in (
-            points.upsert(gone, [chunk(0)]),
-            points.by_id("gone", [1]),
-            points.first("gone", "d"),
-            points.settle("gone", [1]),
-            points.sweep("gone"),
-            points.further(Document(1, "gone", "", document="d")),
-            points.existing("gone", [1]),
-            points.delete_seen([Document(1, "gone", "", document="d")]),
-            points.pending("gone", 1),
-            points.fill(gone, [(Document(IDS[0], "gone", "", pending="x"), [1.0, 0.0])]),
-            points.expect_pending("gone"),
-        ):
-            with pytest.raises(UnknownCollection):
-                await call
+    points = points_of(memory)
+    for call in (
+        points.upsert(gone, [chunk(0)]),
+        points.by_id("gone", [1]),
+        points.first("gone", "d"),
+        points.settle("gone", [1]),
+        points.sweep("gone"),
+        points.further(Document(1, "gone", "", document="d")),
+        points.existing("gone", [1]),
+        points.delete_seen([Document(1, "gone", "", document="d")]),
+        points.pending("gone", 1),
+        points.fill(gone, [(Document(IDS[0], "gone", "", pending="x"), [1.0, 0.0])]),
+        points.expect_pending("gone"),
+    ):
+        with pytest.raises(UnknownCollection):
+            await call
 
 
 def of_file(source: str, contents: str = "h") -> dict:

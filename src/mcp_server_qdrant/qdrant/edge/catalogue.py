@@ -49,12 +49,12 @@ class Catalogue:
                 self._entries[entry.name] = entry
 
     def _read(self, slug: str) -> Entry:
-        known = [_described(self._described / f"{slug}{kind}") for kind in _KINDS]
+        known = [_read_entry(self._described / f"{slug}{kind}") for kind in _KINDS]
         entry = known[0] or known[1]
         if entry is None:
-            name = name_of(slug)
-            logger.warning("%s: %s", slug, DAMAGED.format(name))
-            return Entry(name, "", "", {}, {}, fault=DAMAGED.format(name))
+            fault = DAMAGED.format(name_of(slug))
+            logger.warning("%s: %s", slug, fault)
+            return Entry(name_of(slug), "", "", {}, {}, fault=fault)
         if known[0] != known[1]:
             with contextlib.suppress(OSError):  # a full disk must not refuse reads
                 self._write(entry)
@@ -91,10 +91,10 @@ class Catalogue:
         """
         taken = {entry.id[:8] for entry in self} | {one[:8] for one, _ in self.unwanted()}
         for more in count():
-            made = blake2b(f"{more} {name}".encode(), digest_size=8).hexdigest()
-            if made[:8] not in taken and int(made[:8], 16):
+            new = blake2b(f"{more} {name}".encode(), digest_size=8).hexdigest()
+            if new[:8] not in taken and int(new[:8], 16):
                 break
-        return made
+        return new
 
     def save(self, entry: Entry) -> None:
         """Write a collection's description, replacing one of the same name."""
@@ -170,7 +170,7 @@ class Catalogue:
         return [(one, space) for one, _, space in marked if (one, space) not in wanted]
 
 
-def _described(path: Path) -> Entry | None:
+def _read_entry(path: Path) -> Entry | None:
     """The entry in a file; None if it is missing or damaged."""
     try:
         fields: dict[str, Any] = json.loads(path.read_text("utf-8"))

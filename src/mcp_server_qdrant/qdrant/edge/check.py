@@ -101,9 +101,9 @@ def check_vectors(vector: Any, schema: Schema) -> None:
             _check_sparse(value, name)
         else:
             known = [n or "(unnamed)" for n in (*schema["vectors"], *schema["sparse_vectors"])]
-            called = f"no vector named {name!r}" if name else "no unnamed vector"
+            lacking = f"no vector named {name!r}" if name else "no unnamed vector"
             raise InvalidPoint(
-                f"The collection {schema['name']!r} has {called}; it has: {', '.join(known)}."
+                f"The collection {schema['name']!r} has {lacking}; it has: {', '.join(known)}."
             )
 
 

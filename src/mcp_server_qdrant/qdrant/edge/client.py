@@ -20,7 +20,7 @@ from mcp_server_qdrant.qdrant.edge.check import plain_payload
 from mcp_server_qdrant.qdrant.edge.embedded import Embedded
 from mcp_server_qdrant.qdrant.edge.hold import hold_soon
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
-from mcp_server_qdrant.qdrant.engine import Answer, Ask, Corpus
+from mcp_server_qdrant.qdrant.engine import Ask, Corpus
 from mcp_server_qdrant.qdrant.plain_reads import CALLS
 
 DEFAULT_TIMEOUT = 60.0
@@ -38,11 +38,7 @@ class EdgeClient(AsyncQdrantBase):
 
     @classmethod
     async def open(
-        cls,
-        path: Path,
-        *,
-        timeout: float = DEFAULT_TIMEOUT,
-        options: EdgeOptions | None = None,
+        cls, path: Path, *, timeout: float = DEFAULT_TIMEOUT, options: EdgeOptions | None = None
     ) -> Self:
         """Open the folder, which no other process may have open. Raises EngineUnavailable.
 
@@ -102,8 +98,8 @@ class EdgeClient(AsyncQdrantBase):
         **_: Any,
     ) -> bool:
         """Create a collection. Raises RequestError if it exists."""
-        made = plain.sidecar(vectors_config, sparse_vectors_config, metadata)
-        await self._change("create", collection_name, made)
+        described = plain.sidecar(vectors_config, sparse_vectors_config, metadata)
+        await self._change("create", collection_name, described)
         return True
 
     async def create_described(self, collection_name: str, described: Mapping[str, Any]) -> None:
@@ -220,39 +216,34 @@ class EdgeClient(AsyncQdrantBase):
 
     # Questions
 
-    async def candidates(self, ask: Ask) -> Answer:
-        """The candidates of several collections in one call; see `Ask`."""
-        answer: Answer = await self._ask("candidates", ask)
-        return answer
+    async def candidates(self, ask: Ask) -> Any:
+        """The candidates of several collections in one call, as an `Answer`; see `Ask`."""
+        return await self._ask("candidates", ask)
 
     async def idfs(self, corpus: Corpus) -> dict[int, float]:
         """The IDF of terms over collections of one space; see `Corpus`."""
         return dict(await self._ask("idfs", corpus))
 
-    async def retrieve(self, *asked: Any, **how: Any) -> list[Any]:
+    async def retrieve(self, *asked: Any, **how: Any) -> Any:
         """The points that exist, in the order of their ids."""
-        points: list[Any] = await self._read("retrieve", *asked, **how)
-        return points
+        return await self._read("retrieve", *asked, **how)
 
-    async def scroll(self, *asked: Any, **how: Any) -> tuple[list[Any], Any]:
+    async def scroll(self, *asked: Any, **how: Any) -> Any:
         """A page and the offset of the next one (None at the end, and for an ordered scroll)."""
-        points, following = await self._read("scroll", *asked, **how)
-        return points, following
+        return await self._read("scroll", *asked, **how)
 
-    async def count(self, *asked: Any, **how: Any) -> models.CountResult:
-        """The number of points that match; always exact."""
-        found: models.CountResult = await self._read("count", *asked, **how)
-        return found
+    async def count(self, *asked: Any, **how: Any) -> Any:
+        """The number of points that match as a CountResult; always exact."""
+        return await self._read("count", *asked, **how)
 
-    async def facet(self, *asked: Any, **how: Any) -> models.FacetResponse:
-        """The most frequent values of an indexed field, with their exact counts."""
-        found: models.FacetResponse = await self._read("facet", *asked, **how)
-        return found
+    async def facet(self, *asked: Any, **how: Any) -> Any:
+        """The most frequent values of an indexed field as a FacetResponse, with exact counts."""
+        return await self._read("facet", *asked, **how)
 
     async def _read(self, name: str, collection_name: str, *given: Any, **named: Any) -> Any:
         call = CALLS[name]
         body = plain.plain(call.body(given, named))
-        return call.read(await self._ask(name, collection_name, body))
+        return call.parse(await self._ask(name, collection_name, body))
 
 
 async def _batches(points: Sequence[Any]) -> list[list[plain.Point]]:

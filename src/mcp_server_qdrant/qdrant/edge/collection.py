@@ -76,7 +76,7 @@ def check_key(paths: Iterable[str]) -> None:
         raise InvalidPoint(f"The payload key {KEY!r} is the embedded engine's own: rename it.")
 
 
-def confined(
+def confine(
     entries: Sequence[Entry], where: Plain | None, *, others: Sequence[str] | None = None
 ) -> Plain | None:
     """The filter restricted to these collections of one space, with stored ids.
@@ -115,7 +115,7 @@ def _with_stored_ids(entries: Sequence[Entry], where: Any) -> Any:
     return {**where, **{key: _with_stored_ids(entries, one) for key, one in groups.items()}}
 
 
-def moved(entry: Entry, point: int | str, record: Any, vectors: Container[str]) -> edge.Point:
+def move_point(entry: Entry, point: int | str, record: Any, vectors: Container[str]) -> edge.Point:
     """A record's point moved into this collection, keeping only these of its vectors."""
     held = record.vector
     if isinstance(held, dict):

@@ -27,32 +27,32 @@ class Census:
         self.here: dict[str, int] = {}
         self.missing: dict[str, int] = {}
 
-    def opened(self, here: Mapping[str, int]) -> None:
+    def check(self, here: Mapping[str, int]) -> None:
         """Compare the counts of a shard just opened with the saved ones."""
-        remembered = self.remembered()
-        self._has_file = bool(remembered)
+        saved = self.read_saved()
+        self._has_file = bool(saved)
         self.here = dict(here)
         self.missing = {
             one: number - here.get(one, 0)
-            for one, number in remembered.items()
+            for one, number in saved.items()
             if number > here.get(one, 0)
         }
-        if not remembered:
+        if not saved:
             self.write()
 
-    def changed(self, collection: str, more: int) -> None:
+    def add(self, collection: str, more: int) -> None:
         """Add `more` points (negative: fewer). Points stored again make up for missing ones."""
         self.here[collection] = self.here.get(collection, 0) + more
         if more > 0 and collection in self.missing:
-            self.lose(collection, self.missing[collection] - more)
+            self.set_missing(collection, self.missing[collection] - more)
 
-    def lose(self, collection: str, missing: int) -> None:
+    def set_missing(self, collection: str, missing: int) -> None:
         """Set how many of its points are missing."""
         self.missing.pop(collection, None)
         if missing > 0:
             self.missing[collection] = missing
 
-    def without(self, collection: str) -> None:
+    def remove(self, collection: str) -> None:
         """Forget a collection whose points were all removed."""
         self.here.pop(collection, None)
         self.missing.pop(collection, None)
@@ -90,7 +90,7 @@ class Census:
             f" mcp-server-qdrant accept-loss {name!r}."
         )
 
-    def remembered(self) -> dict[str, int]:
+    def read_saved(self) -> dict[str, int]:
         """The counts in the file; {} if it is missing or torn."""
         try:
             numbers = json.loads(self._file.read_text("utf-8"))

@@ -7,7 +7,7 @@ one event loop makes all its calls, in pieces of a few milliseconds; callers may
 import asyncio
 import math
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -101,8 +101,8 @@ class Embedded:
         try:
             async with asyncio.timeout(limit):
                 if asyncio.get_running_loop() is self._loop:
-                    return await self._answer(call)
-                elsewhere = asyncio.run_coroutine_threadsafe(self._answer(call), self._loop)
+                    return await self._start(call)
+                elsewhere = asyncio.run_coroutine_threadsafe(self._start(call), self._loop)
                 return await asyncio.wrap_future(elsewhere)
         except TimeoutError:
             late = EngineTimeout(f"The embedded engine did not answer within {limit:g} seconds.")
@@ -112,16 +112,23 @@ class Embedded:
         if self._closed:
             raise EngineUnavailable("The embedded engine was closed by this process.")
 
-    async def _answer(self, call: _Call) -> Any:
+    async def _start(self, call: _Call) -> Any:
+        """Run a call as a task, which for a write outlives its caller; returns the result."""
         self._check_open()
-        task = self._loop.create_task(self._do(call))
+        task = self._loop.create_task(self._run_in_turn(call))
         self._calls.add(task)
         task.add_done_callback(self._calls.discard)
         return await (asyncio.shield(task) if call.changes else task)
 
-    async def _do(self, call: _Call) -> Any:
-        """Run a call in its turn, unless its deadline has passed."""
-        work = _operation(self._writes if call.changes else self._reads, call.operation)
+    async def _run_in_turn(self, call: _Call) -> Any:
+        """Run a call in its turn; a write only if its deadline has not passed.
+
+        Raises RequestError if `Reads` and `Writes` have no public method of that name.
+        """
+        part = self._writes if call.changes else self._reads
+        work = None if call.operation.startswith("_") else getattr(part, call.operation, None)
+        if work is None:
+            raise RequestError(f"The embedded engine has no operation {call.operation!r}.")
         # The first argument of most calls names a collection.
         name = next((first for first in call.arguments[:1] if isinstance(first, str)), "")
         async with self._turns.setdefault(call.queue, asyncio.Lock()):
@@ -202,11 +209,3 @@ def _read_store(root: Path, options: EdgeOptions) -> Store:
     store.read()
     find(store)
     return store
-
-
-def _operation(part: Reads | Writes, name: str) -> Callable[..., Any]:
-    """The public method of that name. Raises RequestError."""
-    found: Callable[..., Any] | None = getattr(part, name, None)
-    if found is None or name.startswith("_"):
-        raise RequestError(f"The embedded engine has no operation {name!r}.")
-    return found

@@ -21,7 +21,7 @@ import qdrant_edge as edge
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.qdrant.edge.files import allocated, copy_sparse, sync_tree
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
-from mcp_server_qdrant.qdrant.edge.space import Space, counted, guarded
+from mcp_server_qdrant.qdrant.edge.space import Space, count_points, guarded
 from mcp_server_qdrant.qdrant.edge.store import Store
 
 _SPACE_FACTOR = 3  # for the copy, and its new segments beside the old ones
@@ -121,7 +121,7 @@ class Optimiser:
                 for update in space.record or ():
                     engine.update(update)
                 engine.flush()
-                if counted(engine) != counted(space.engine):
+                if count_points(engine) != count_points(space.engine):
                     logger.warning("Optimising was given up: the copy has other points.")
                     return False
                 before = space.shard

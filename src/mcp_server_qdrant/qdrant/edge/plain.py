@@ -27,9 +27,9 @@ def plain_vector(vector: Any) -> Any:
         raise RequestError(f"The embedded engine embeds no {type(vector).__name__}.")
     if hasattr(vector, "tolist"):
         return vector.tolist()
-    if isinstance(vector, list) and vector and isinstance(vector[0], list):
-        return [row[:] for row in vector]
-    return vector[:] if isinstance(vector, list) else vector
+    if not isinstance(vector, list):
+        return vector
+    return [row[:] for row in vector] if vector and isinstance(vector[0], list) else vector[:]
 
 
 def plain_vectors(vectors: Any) -> Any:
@@ -75,7 +75,7 @@ def collection_info(found: Mapping[str, Any]) -> models.CollectionInfo:
         sparse_vectors=found["sparse_vectors"] or None,
     )
     indexes = found["payload_schema"].items()
-    made: models.CollectionInfo = info.model_construct(
+    described: models.CollectionInfo = info.model_construct(
         status=models.CollectionStatus.RED if damage else models.CollectionStatus.GREEN,
         warnings=[models.CollectionWarning(message=damage)] if damage else None,
         space=found.get("space"),
@@ -84,4 +84,4 @@ def collection_info(found: Mapping[str, Any]) -> models.CollectionInfo:
         payload_schema={key: models.PayloadIndexInfo(**index) for key, index in indexes},
         config=config.model_construct(params=params, metadata=found["metadata"]),
     )
-    return made
+    return described

@@ -8,7 +8,6 @@ deleted.
 import base64
 import json
 import os
-import sys
 from array import array
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
@@ -25,10 +24,7 @@ Point = tuple[int | str, Any, dict[str, Any] | None]
 
 
 async def write_points(
-    path: Path,
-    entry: Entry,
-    pages: Iterable[Sequence[Any]],
-    pause: Callable[[], Awaitable[None]],
+    path: Path, entry: Entry, pages: Iterable[Sequence[Any]], pause: Callable[[], Awaitable[None]]
 ) -> int:
     """Write the records of a collection's points; returns their number. Raises OSError."""
     described = {key: value for key, value in asdict(entry).items() if key in _FIELDS}
@@ -99,18 +95,10 @@ def _unpacked(packed: Any) -> Any:
     return _numbers(packed, "f")
 
 
+# The engine runs on little-endian machines only.
 def _bytes(numbers: Any, kind: str) -> str:
-    return base64.b64encode(_swapped(array(kind, numbers)).tobytes()).decode()
+    return base64.b64encode(array(kind, numbers).tobytes()).decode()
 
 
 def _numbers(text: str, kind: str) -> list[Any]:
-    found = array(kind)
-    found.frombytes(base64.b64decode(text))
-    return _swapped(found).tolist()
-
-
-def _swapped(numbers: "array[Any]") -> "array[Any]":
-    """Swap between the machine's byte order and little-endian."""
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return numbers
+    return array(kind, base64.b64decode(text)).tolist()

@@ -134,14 +134,12 @@ def _check_indexed(found: Collection, field: str) -> None:
         raise RequestError(f"The collection {found.name!r} has no payload index for this.")
 
 
-def _points(entry: Entry, records: Iterable[edge.Record]) -> list[Body]:
-    return [point_of(entry, record) for record in records]
-
-
-def point_of(entry: Entry, record: Any) -> dict[str, Any]:
-    """A result's point with its own id and payload."""
-    payload = record.payload
-    if payload is not None:
-        payload.pop(KEY, None)
-    vector = types.from_vectors(record.vector)
-    return {"id": own_id(entry, record.id.int), "payload": payload, "vector": vector}
+def _points(entry: Entry, records: Iterable[Any]) -> list[Body]:
+    """The points of results with their own ids and payloads."""
+    points: list[Body] = []
+    for record in records:
+        payload, vector = record.payload, types.from_vectors(record.vector)
+        if payload is not None:
+            payload.pop(KEY, None)
+        points.append({"id": own_id(entry, record.id.int), "payload": payload, "vector": vector})
+    return points

@@ -190,11 +190,11 @@ class Space:
             self._log = identity(shard / LOG)
             known = self.census.missing
             try:
-                here = counted(engine)
+                here = count_points(engine)
             except Exception:  # noqa: BLE001 - the engine's errors have no type
                 index_collections(engine)  # the index is missing in a segment, or in all
-                here = counted(engine)
-            self.census.opened(here)
+                here = count_points(engine)
+            self.census.check(here)
             if (missing := self.census.missing) and missing != known:  # logged once
                 logger.warning("%s: points are missing on the disk: %s", self.path.name, missing)
             read_ahead(shard / SEGMENTS)
@@ -227,7 +227,7 @@ class Space:
             self.record.append(update)
         more = int(engine.info().points_count - before)
         if collection is not None:
-            self.census.changed(collection, more)
+            self.census.add(collection, more)
         return more
 
     def keep(self) -> None:
@@ -303,7 +303,7 @@ def index_collections(shard: edge.EdgeShard) -> None:
     shard.update(Update.create_field_index(EXPIRES, types.index_params("datetime")))
 
 
-def counted(engine: edge.EdgeShard) -> dict[str, int]:
+def count_points(engine: edge.EdgeShard) -> dict[str, int]:
     """The exact point counts by collection; those of `info` can be wrong after a crash.
 
     Values that no point has any more, which the engine still lists, are dropped.

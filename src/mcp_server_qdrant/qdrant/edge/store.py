@@ -19,7 +19,7 @@ from mcp_server_qdrant.core.errors import (
 )
 from mcp_server_qdrant.qdrant.edge import types
 from mcp_server_qdrant.qdrant.edge.catalogue import Catalogue
-from mcp_server_qdrant.qdrant.edge.collection import Entry, confined
+from mcp_server_qdrant.qdrant.edge.collection import Entry, confine
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
 from mcp_server_qdrant.qdrant.edge.files import STAGED, Folder
 from mcp_server_qdrant.qdrant.edge.space import (
@@ -56,7 +56,7 @@ class Collection:
 
     def where(self, plain: Plain | None = None) -> edge.Filter:
         """The filter, restricted to the collection."""
-        return types.to_filter(confined([self.entry], plain)) or edge.Filter()
+        return types.to_filter(confine([self.entry], plain)) or edge.Filter()
 
     def count(self, plain: Plain | None = None) -> int:
         """The exact number of its matching points."""
@@ -98,7 +98,7 @@ class Scope:
         others: list[str] | None = [*(self.space.census.here.keys() - self.entries.keys())]
         if others and len(others) >= len(self.entries):
             others = None
-        return types.to_filter(confined([*self.entries.values()], where, others=others))
+        return types.to_filter(confine([*self.entries.values()], where, others=others))
 
     def damage(self, *, numbers: bool) -> dict[str, str]:
         """The damaged collections, with `Collection.damage`."""
@@ -166,7 +166,7 @@ class Store:
     def scopes(self, names: tuple[str, ...]) -> Scopes:
         """The collections by space, and the errors of unusable ones; raises one if all are.
 
-        Results are cached, because searches ask for the same thousands again and again.
+        Cached, because searches name the same thousands again and again.
         """
         changes, known = self._scopes.get(names, (-1, None))
         if known and changes == self.catalogue.changes and not self.earlier:
@@ -208,15 +208,10 @@ class Store:
     def new(self, name: str, described: Mapping[str, Any]) -> Entry:
         """A new entry, not yet in the catalogue."""
         vectors, sparse = described["vectors"], described["sparse_vectors"]
-        return Entry(
-            name,
-            self.catalogue.new_id(name),
-            self.space(vectors, sparse),
-            dict(vectors),
-            dict(sparse),
-            described.get("metadata"),
-            described.get("created_at") or datetime.now(UTC).isoformat(),
-        )
+        created_at = described.get("created_at") or datetime.now(UTC).isoformat()
+        own, space = self.catalogue.new_id(name), self.space(vectors, sparse)
+        metadata = described.get("metadata")
+        return Entry(name, own, space, dict(vectors), dict(sparse), metadata, created_at)
 
     async def index(
         self, entry: Entry, schemas: Mapping[str, Any], pause: Callable[[], Awaitable[None]]
@@ -309,7 +304,7 @@ class Store:
     ) -> None:
         piece = edge.ScrollRequest(
             limit=_PIECE,
-            filter=types.to_filter(confined([gone], None)),
+            filter=types.to_filter(confine([gone], None)),
             with_payload=False,
             with_vector=False,
         )
@@ -318,7 +313,7 @@ class Store:
             space.apply(edge.UpdateOperation.delete_points([one.id for one in found]))
             space.deleted += len(found)
             await pause()
-        space.census.without(gone.id)
+        space.census.remove(gone.id)
         space.keep()
 
     def close(self) -> None:

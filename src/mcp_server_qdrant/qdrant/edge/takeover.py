@@ -21,7 +21,7 @@ from mcp_server_qdrant.core.disk import sync
 from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError, UnknownCollection
 from mcp_server_qdrant.qdrant.edge import types
 from mcp_server_qdrant.qdrant.edge.check import plain_id
-from mcp_server_qdrant.qdrant.edge.collection import moved
+from mcp_server_qdrant.qdrant.edge.collection import move_point
 from mcp_server_qdrant.qdrant.edge.files import allocated, name_of, slug_of
 from mcp_server_qdrant.qdrant.edge.space import guarded, records, surviving
 from mcp_server_qdrant.qdrant.edge.store import Earlier, Store
@@ -96,7 +96,7 @@ async def _migrate(
 
             def pages() -> Iterator[list[edge.Point]]:
                 for page in records(shard, None, _PIECE):
-                    yield [moved(entry, plain_id(one.id), one, vectors) for one in page]
+                    yield [move_point(entry, plain_id(one.id), one, vectors) for one in page]
                 if store.earlier.get(name) is not earlier:
                     raise UnknownCollection(name)  # deleted or restored in the meantime
 
@@ -107,7 +107,7 @@ async def _migrate(
             shard.close()
     with suppress(OSError, ValueError):
         lost = int((earlier.path / POINTS).read_text("utf-8").split()[0]) - count
-        store.spaces[entry.space].census.lose(entry.id, lost)
+        store.spaces[entry.space].census.set_missing(entry.id, lost)
         store.spaces[entry.space].census.write()
 
 

@@ -177,11 +177,9 @@ def to_vector(plain: Any) -> Any:
 
 def to_vectors(plain: Any) -> Any:
     """All vectors of a point: unnamed, or by name."""
-    if plain is None:
-        return {}
     if isinstance(plain, dict):
         return {name: to_vector(value) for name, value in plain.items()}
-    return plain
+    return {} if plain is None else plain
 
 
 def from_vectors(vector: Any) -> Any:
@@ -202,13 +200,15 @@ def shard_config(vectors: Mapping[str, Any], sparse: Mapping[str, Any]) -> edge.
         name: edge.EdgeVectorParams(**_dense(params), memory=edge.Memory.Cold)
         for name, params in vectors.items()
     }
+    words = {
+        name: edge.EdgeSparseVectorParams(
+            modifier=edge.Modifier.Idf if params.get("modifier") == "idf" else None
+        )
+        for name, params in sparse.items()
+    }
     return edge.EdgeConfig(
         vectors=dense or None,
-        sparse_vectors={
-            name: edge.EdgeSparseVectorParams(modifier=_modifier(params))
-            for name, params in sparse.items()
-        }
-        or None,
+        sparse_vectors=words or None,
         hnsw_config=edge.HnswIndexConfig(m=0, ef_construct=100, full_scan_threshold=10_000),
         quantization_config=edge.ScalarQuantizationConfig(
             edge.ScalarType.Int8, memory=edge.Memory.Cold
@@ -227,21 +227,13 @@ def same_vector(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
 
 def _dense(params: Mapping[str, Any]) -> dict[str, Any]:
     """The engine's parameters of a dense vector."""
-    datatype, several = params.get("datatype"), params.get("multivector_config")
-    return {
-        "size": params["size"],
-        "distance": getattr(edge.Distance, params["distance"]),
-        "datatype": getattr(edge.VectorStorageDatatype, datatype.capitalize())
-        if datatype
-        else None,
-        "multivector_config": edge.MultiVectorConfig(edge.MultiVectorComparator.MaxSim)
-        if several
-        else None,
-    }
-
-
-def _modifier(params: Mapping[str, Any]) -> edge.Modifier | None:
-    return edge.Modifier.Idf if params.get("modifier") == "idf" else None
+    made = {"size": params["size"], "distance": getattr(edge.Distance, params["distance"])}
+    if datatype := params.get("datatype"):
+        made["datatype"] = getattr(edge.VectorStorageDatatype, datatype.capitalize())
+    if params.get("multivector_config"):
+        comparator = edge.MultiVectorComparator.MaxSim
+        made["multivector_config"] = edge.MultiVectorConfig(comparator)
+    return made
 
 
 def index_params(schema: str | Mapping[str, Any]) -> Any:
@@ -251,12 +243,12 @@ def index_params(schema: str | Mapping[str, Any]) -> Any:
     index = getattr(edge, f"{kind.capitalize()}IndexParams", None)
     if index is None:
         raise RequestError(f"There is no payload index of type {kind!r}.")
-    kept = {key: fields[key] for key in _PASSED_ON if fields.get(key) is not None}
+    params = {key: fields[key] for key in _PASSED_ON if fields.get(key) is not None}
     if kind == "text":
-        kept["phrase_matching"] = True  # collections share the index, and one may search phrases
+        params["phrase_matching"] = True  # collections share the index, and one may search phrases
     if tokenizer := fields.get("tokenizer"):
-        kept["tokenizer"] = getattr(edge.TokenizerType, tokenizer.capitalize())
-    return index(enable_hnsw=False, **kept)
+        params["tokenizer"] = getattr(edge.TokenizerType, tokenizer.capitalize())
+    return index(enable_hnsw=False, **params)
 
 
 def declared_type(schema: str | Mapping[str, Any]) -> str:

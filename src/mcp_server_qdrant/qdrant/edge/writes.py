@@ -20,7 +20,7 @@ from mcp_server_qdrant.qdrant.edge import check, types
 from mcp_server_qdrant.qdrant.edge.collection import (
     Entry,
     check_key,
-    moved,
+    move_point,
     own_id,
     stored_id,
     stored_payload,
@@ -84,7 +84,7 @@ class Writes:
         found = self._store.get(name)
         points, census = found.count(), found.space.census
         lost = census.missing.get(found.entry.id, 0)
-        census.lose(found.entry.id, 0)
+        census.set_missing(found.entry.id, 0)
         census.write()
         return lost, points
 
@@ -198,12 +198,12 @@ class Writes:
         entry = self._store.get(name).entry
         if not any(vector in getattr(entry, kind) for kind in _KINDS):
             return
-        kept = {
+        left = {
             kind: {k: v for k, v in getattr(entry, kind).items() if k != vector} for kind in _KINDS
         }
-        if not any(kept.values()):
+        if not any(left.values()):
             raise RequestError(f"{vector!r} is the only vector of {name!r}.")
-        await self._move(name, kept)
+        await self._move(name, left)
 
     async def _move(self, name: str, declared: Mapping[str, dict[str, Any]]) -> None:
         """Move the collection to the space of these vectors: copy, verify the count, switch."""
@@ -215,7 +215,7 @@ class Writes:
         await self._store.index(entry, entry.indexes, self._pause)
         vectors = {**declared["vectors"], **declared["sparse_vectors"]}
         pages = (
-            [moved(entry, own_id(found.entry, one.id.int), one, vectors) for one in page]
+            [move_point(entry, own_id(found.entry, one.id.int), one, vectors) for one in page]
             for page in found.records(_PIECE)
         )
         await self._store.fill(entry, pages, found.count(), self._pause)
@@ -251,10 +251,7 @@ class Writes:
             await self._pause()
 
     async def update_vectors(
-        self,
-        name: str,
-        batches: Sequence[Sequence[Point]],
-        where: Mapping[str, Any] | None = None,
+        self, name: str, batches: Sequence[Sequence[Point]], where: Mapping[str, Any] | None = None
     ) -> None:
         """Replace some vectors of existing points; stops at a batch with an unknown point.
 

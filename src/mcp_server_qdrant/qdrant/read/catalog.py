@@ -51,9 +51,9 @@ class Catalog:
     """The collections of one engine that this server may show.
 
     `allowed` are names, globs and `-globs`; nothing else is ever read or named, and an error about
-    a hidden collection reads like one about a collection that does not exist. `folder` is where
-    clients work, else where each says that it works; `dates` are payload paths of dates, `texts`
-    those of texts. An alias stands for its collection.
+    a hidden collection reads like one about a collection that does not exist. `folder`: the working
+    directory of all clients; None: the one that each client sends. `dates` and `texts` are payload
+    paths. An alias stands for its collection.
     """
 
     client: Engine
@@ -67,13 +67,11 @@ class Catalog:
     texts: Texts = field(default_factory=lambda: Texts(()))
     clock: Callable[[], float] = time.monotonic
     _infos: dict[str, models.CollectionInfo] = field(default_factory=dict)
-    _targets: dict[str, tuple[float, Target]] = field(
-        default_factory=dict
-    )  # with the time of expiry
+    _targets: dict[str, tuple[float, Target]] = field(default_factory=dict)  # with their expiry
     _names: tuple[float, tuple[str, ...]] = 0.0, ()
     _renamed: frozenset[str] = frozenset()  # collections of which the allow-list has an alias
-    _forgotten: int = 0  # times: what was asked for before is not remembered
-    _before: Targets = field(default_factory=Targets)  # of the request before
+    _changes: int = 0  # calls of `forget`: a list that was requested before one is not cached
+    _last: Targets = field(default_factory=Targets)  # of the last request
     _look_ups: dict[str, asyncio.Task[Target]] = field(default_factory=dict)
     _gate: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, AT_ONCE))
     _told: set[tuple[str, str]] = field(default_factory=set)  # already logged
@@ -83,7 +81,7 @@ class Catalog:
         expires, names = self._names
         if expires > self.clock():
             return names
-        asked = self._forgotten
+        before = self._changes
         try:
             known = [one.name for one in (await self.client.get_collections()).collections]
         except KeyRefused:
@@ -94,7 +92,7 @@ class Catalog:
             aliases = await self._aliases()
             self._renamed = frozenset(aliases[one] for one in unknown if one in aliases)
         names = tuple(sorted(filter(self.visible, known)))
-        if asked == self._forgotten:
+        if before == self._changes:
             self._names = (self.clock() + NAMES_SECONDS, names)
         return names
 
@@ -113,7 +111,7 @@ class Catalog:
         return [name for name, there in found.items() if there]
 
     def visible(self, name: str) -> bool:
-        """True where the allow-list lets this name be read and named."""
+        """Whether the allow-list has this collection."""
         return visible_in(self.allowed, name) or name in self._renamed
 
     async def real(self, name: str) -> str:
@@ -147,12 +145,12 @@ class Catalog:
         for name in names:
             if name not in found and name in (wanted or ()):
                 raise UnknownCollection(name, await self.near(name))
-        if (made := (*found.values(),)) != self._before:
-            self._before = Targets(made)
-        return self._before
+        if (targets := (*found.values(),)) != self._last:
+            self._last = Targets(targets)
+        return self._last
 
     async def covered(self) -> Targets:
-        """The targets of a search that names none, where the client is; no names are remembered."""
+        """The targets of a search that names none, in the client's folder; caches no names."""
         names = self._names
         scope = await self.scope()
         found = await self.resolve(scope.names if scope else None)
@@ -181,7 +179,7 @@ class Catalog:
         return [*scope.names] if scope else [self.default or "*"]
 
     async def home(self, folder: Path | None = None) -> list[str]:
-        """The collections that belong to this folder, or to the nearest above that has any."""
+        """The collections of this folder, or of the nearest parent that has any."""
         _, around = await self._around(folder or self._here())
         depth = max((len(one.parts) for one in around.values()), default=0)
         return [name for name, one in around.items() if len(one.parts) == depth]
@@ -197,7 +195,7 @@ class Catalog:
     async def _around(
         self, place: Path | None
     ) -> tuple[Mapping[str, Sequence[Path]], Mapping[str, Path]]:
-        """The folders of all collections, and of some the one that is, or is around, the place."""
+        """Collection -> all its folders, and collection -> its innermost folder with the place."""
         if place is None:
             return {}, {}
         names = [*await self._resolved(await self.names())]
@@ -249,7 +247,7 @@ class Catalog:
         return list(chosen)
 
     async def exists(self, name: str) -> bool:
-        """True where a visible collection has this name, or this alias."""
+        """Whether a visible collection has this name or alias."""
         name = await self.real(name)
         if not self.visible(name):
             return False
@@ -260,7 +258,7 @@ class Catalog:
     async def check_exists(self, name: str) -> str:
         """The collection of this name or alias.
 
-        Raises UnknownCollection, with the nearest names, where there is none.
+        Raises UnknownCollection with the nearest names if there is none.
         """
         if not await self.exists(name):
             raise UnknownCollection(name, await self.near(name))
@@ -308,10 +306,10 @@ class Catalog:
         if task is None:
             with calling(None):  # not for this caller alone: others may wait for it
                 task = self._look_ups[name] = asyncio.ensure_future(self._look_up(name))
-            task.add_done_callback(partial(self._looked_up, name))
+            task.add_done_callback(partial(self._end_look_up, name))
         return task
 
-    def _looked_up(self, name: str, task: "asyncio.Task[Target]") -> None:
+    def _end_look_up(self, name: str, task: "asyncio.Task[Target]") -> None:
         if self._look_ups.get(name) is task:
             del self._look_ups[name]
         if not task.cancelled() and task.exception() is not None:
@@ -326,10 +324,10 @@ class Catalog:
 
     async def _look_up(self, name: str) -> Target:
         async with self._gate:
-            return await self._read(name)
+            info = await self.client.get_collection(name)
+            return await self._target_of(name, info)
 
-    async def _read(self, name: str) -> Target:
-        info = await self.client.get_collection(name)
+    async def _target_of(self, name: str, info: models.CollectionInfo) -> Target:
         unfinished = marks.filling(info.config.metadata)
         sparse, filling = sparse_leg(info, unfinished), None
         points = info.points_count or 0
@@ -345,7 +343,7 @@ class Catalog:
             points = (await self.client.count(name, count_filter=live)).count
         dense, note = await dense_leg(self.known, name, info)
         if MODEL_KEY not in (info.config.metadata or {}):
-            await self.texts.look(self.client, name)
+            await self.texts.sample(self.client, name)
         target = Target(
             name,
             points=points,
@@ -362,16 +360,14 @@ class Catalog:
             self._told.add((name, damage))
             logger.warning("The collection %r is damaged: %s", name, damage)
         self._infos[name] = info
-        if (
-            self._look_ups.get(name) is asyncio.current_task()
-        ):  # else it was written to in the meantime
+        if self._look_ups.get(name) is asyncio.current_task():  # else it was written to meanwhile
             self._targets[name] = self.clock() + TARGET_SECONDS, target
         return target
 
     async def default_expiry(self, name: str) -> str | None:
-        """When texts of this collection expire that say nothing of it, as its owner has it now."""
+        """When texts of this collection expire by default; read from the engine, not cached."""
         info = await self.client.get_collection(name)
-        return marks.said(info.config.metadata, marks.EXPIRES_KEY)
+        return marks.note(info.config.metadata, marks.EXPIRES_KEY)
 
     def count_stored(self, name: str, points: int) -> None:
         """Add points just stored to the cached target, so that no look-up is needed."""
@@ -385,7 +381,7 @@ class Catalog:
         if self._infos.pop(name, None):
             self._targets.pop(name, None)
         self._look_ups.pop(name, None)
-        self._forgotten += 1
+        self._changes += 1
         self._names = (0.0, ())
 
     def forget_all(self) -> None:
@@ -444,7 +440,7 @@ class Catalog:
         info, metadata = self._infos.get(target.collection), self._metadata(target.collection)
         others = every(alias for alias, name in aliases.items() if name == target.collection)
         also = f"also called {others}" if others else None
-        notes = (target.note, self.texts.said(target.collection), also)
+        notes = (target.note, self.texts.note(target.collection), also)
         legs = [leg for leg, has in (("dense", target.dense), ("bm25", target.sparse)) if has]
         return CollectionInfo(
             name=target.collection,
@@ -454,9 +450,9 @@ class Catalog:
             updated_at=await self.changed_at(target.collection),
             note=(info and marks.damage(info))
             or "; ".join(filter(None, notes))
-            or marks.said(metadata, marks.IMPORTED_KEY),
-            description=marks.said(metadata, marks.DESCRIPTION_KEY),
-            expires=marks.said(metadata, marks.EXPIRES_KEY),
+            or marks.note(metadata, marks.IMPORTED_KEY),
+            description=marks.note(metadata, marks.DESCRIPTION_KEY),
+            expires=marks.note(metadata, marks.EXPIRES_KEY),
         )
 
     async def changed_at(self, name: str) -> str | None:

@@ -19,12 +19,7 @@ from mcp_server_qdrant.qdrant.engine import Engine, Point
 from mcp_server_qdrant.qdrant.filters import unexpired
 from mcp_server_qdrant.qdrant.legs import vector_of
 from mcp_server_qdrant.qdrant.paging import pages
-from mcp_server_qdrant.qdrant.payload import (
-    DOCUMENT_KEY,
-    VERSION_KEY,
-    document_of,
-    title_of,
-)
+from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, VERSION_KEY, document_of, title_of
 from mcp_server_qdrant.qdrant.texts import keys_of, paths_of, text_at
 
 READABLE = 200_000  # ids read, in about a second; the first ones of a larger collection
@@ -36,16 +31,7 @@ LONGEST_TEXT = 4_000  # characters
 TITLE = 80
 SNIPPET = 160
 LONGEST = 1_000  # characters of a text beside a vector
-SHOWN = (
-    "title",
-    "name",
-    "tags",
-    "created_at",
-    "metadata",
-    DOCUMENT_KEY,
-    "doc.chunk",
-    VERSION_KEY,
-)
+SHOWN = ("title", "name", "tags", "created_at", "metadata", DOCUMENT_KEY, "doc.chunk", VERSION_KEY)
 POINT = ("ids", "documents", "titles", "snippets", "texts", "facts")  # columns of `Drawn`
 FACTS, FACT = 16, 40  # values kept of a payload, and characters of one
 
@@ -63,9 +49,8 @@ class Drawer:
         leg, name = target.dense, target.collection
         points: list[tuple[Any, ...]] = []
         vectors, without = [np.zeros((0, leg.size), np.float32)], 0
-        async with aclosing(
-            at_random(self._client, target, count, PAGE, **self._whole(target, leg))
-        ) as found:
+        shown = self._scroll_arguments(target, leg)
+        async with aclosing(at_random(self._client, target, count, PAGE, **shown)) as found:
             async for records in found:
                 page = []
                 for record in records:
@@ -80,11 +65,8 @@ class Drawer:
                 if len(points) == count:
                     break
         columns = list(zip(*points, strict=True)) or [()] * len(POINT)
-        return Drawn(
-            **dict(zip(POINT, columns, strict=True)),
-            vectors=np.concatenate(vectors),
-            without=without,
-        )
+        about = dict(zip(POINT, columns, strict=True))
+        return Drawn(**about, vectors=np.concatenate(vectors), without=without)
 
     async def texts(self, target: Target) -> AsyncGenerator[list[str]]:
         """Pages of texts with their titles, at most 4,000 characters of each.
@@ -106,12 +88,12 @@ class Drawer:
     ) -> Mapping[PointId, Sequence[float]]:
         """The dense vectors of these points, by id; a point without one is absent."""
         assert target.dense is not None
-        shown = self._whole(target, target.dense) | {"with_payload": False}
+        shown = self._scroll_arguments(target, target.dense) | {"with_payload": False}
         records = await self._client.retrieve(target.collection, list(ids), **shown)
         found = [(record.id, vector_of(record, target.dense)) for record in records]
         return {point: vector for point, vector in found if vector is not None}
 
-    def _whole(self, target: Target, leg: DenseLeg) -> dict[str, Any]:
+    def _scroll_arguments(self, target: Target, leg: DenseLeg) -> dict[str, Any]:
         """The arguments that ask for a point's vectors and what is shown of its payload."""
         return {
             "with_payload": [*keys_of(self._fields, target.collection), *SHOWN],

@@ -48,16 +48,14 @@ class Facets:
         """The callers and clients that stored most of a sample of its points."""
         # Ids are hashes, so the first ones are a random sample.
         found, _ = await self.client.scroll(collection, limit=WRITTEN, with_payload=[STORED_BY])
-        said = [writer((one.payload or {}).get(STORED_BY)) or {} for one in found]
-        callers, clients = (
-            Counter(one[role] for one in said if role in one) for role in ("caller", "client")
-        )
-        return [name for name, _ in (*callers.most_common(limit), *clients.most_common(limit))]
+        writers = [writer((one.payload or {}).get(STORED_BY)) or {} for one in found]
+        roles = ("caller", "client")
+        counts = (Counter(one[role] for one in writers if role in one) for role in roles)
+        return [name for count in counts for name, _ in count.most_common(limit)]
 
     async def _values(self, collection: str, key: str, limit: int) -> list[str]:
-        live = None
-        if self.indexed(collection, EXPIRES):
-            live = unexpired(None, datetime.now(UTC))
+        expiring = self.indexed(collection, EXPIRES)
+        live = unexpired(None, datetime.now(UTC)) if expiring else None
         try:
             response = await self.client.facet(collection, key, live, limit=limit)
         except RequestError:
@@ -71,13 +69,13 @@ class Facets:
         A key is accepted if one of the collections could not be read.
         """
         names = [target.collection for target in targets]
-        for key in _asked(raw):
+        for key in _filter_keys(raw):
             if key in self.configured:
                 continue
             missing = models.IsEmptyCondition(is_empty=models.PayloadField(key=key))
-            found, failed = await self._some(names, 1, models.Filter(must_not=[missing]))
+            found, failed = await self._sample(names, 1, models.Filter(must_not=[missing]))
             if names and not failed and not any(found.values()):
-                texts, _ = await self._some(names[:MOST_COLLECTIONS], SAMPLE)
+                texts, _ = await self._sample(names[:MOST_COLLECTIONS], SAMPLE)
                 payloads = [one.payload or {} for some in texts.values() for one in some]
                 usual = Counter(known for payload in payloads for known in set(_keys(payload)))
                 there = sorted(known for known, _ in usual.most_common(MOST_KEYS))
@@ -85,7 +83,7 @@ class Facets:
                     f"No text there has the key {key!r}; there are: {every(there) or 'none'}."
                 )
 
-    async def _some(self, names: Sequence[str], limit: int, where: Any = None) -> Any:
+    async def _sample(self, names: Sequence[str], limit: int, where: Any = None) -> Any:
         """Some matching points of each collection, and the errors by collection."""
 
         async def read(name: str) -> list[Any]:
@@ -95,7 +93,7 @@ class Facets:
         return await gathered(names, read)
 
 
-def _asked(raw: Mapping[str, Any]) -> Iterator[str]:
+def _filter_keys(raw: Mapping[str, Any]) -> Iterator[str]:
     """The keys of a filter's conditions; for a nested condition, its list's key."""
     for inside, condition in conditions(raw):
         key = condition.get("key") or (condition.get("nested") or {}).get("key")

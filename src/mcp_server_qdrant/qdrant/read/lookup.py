@@ -126,10 +126,9 @@ class Lookup:
         named = collections[0] if collections and len(collections) == 1 else None
         known = named if named in await self.catalog.names() else None
         found, _ = await self.located([wanted], known, refusal="")
-        if not found and known:
-            raise RequestError(await self.elsewhere([wanted], known) or NO_TEXT.format(wanted))
         if not found:
-            raise RequestError(NO_TEXT.format(wanted))
+            elsewhere = await self.elsewhere([wanted], known) if known else ""
+            raise RequestError(elsewhere or NO_TEXT.format(wanted))
         return found[0]
 
     async def elsewhere(self, ids: Sequence[str], collection: str) -> str:
@@ -193,8 +192,8 @@ class Lookup:
         asked = {*firsts.values(), *(point for point in points.values() if point is not None)}
         found = await self.points.by_id(collection, list(asked))
         current = await self.points.current(found)
-        by_id: dict[PointId | None, Document]
-        by_id = {old.id: now for old, now in zip(found, current, strict=True) if now is not None}
+        by_id: dict[PointId | None, Document | None]
+        by_id = {old.id: now for old, now in zip(found, current, strict=True)}
         either = {one: by_id.get(points[one]) or by_id.get(firsts[one]) for one in ids}
         return {wanted: document for wanted, document in either.items() if document}
 

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Container, Iterable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from heapq import nlargest
 from typing import Any
@@ -63,14 +64,12 @@ class Newest:
         A dated text also matches the period by its last change.
         """
         content = paths_of(self._content, target.collection)
+        parts = bool(phrases) or _asks_for_words(where, content)
         condition = dated(where, period, target.dates or self._dates, changed=True)
         condition = self._live(target, condition)
-        if target.dates and not phrases:
-            if not self._asks_for_words(where, content):
-                condition = both(_FIRST, condition)
-            return await self._ordered(target, condition, limit)
-        name, parts = target.collection, bool(phrases) or self._asks_for_words(where, content)
-        return await self._scanned(name, condition, limit, parts, phrases)
+        if not target.dates or phrases:
+            return await self._scanned(target.collection, condition, limit, parts, phrases)
+        return await self._ordered(target, condition if parts else both(_FIRST, condition), limit)
 
     async def undated(self, target: Target, where: models.Filter | None) -> int:
         """The number of matching texts without any date."""
@@ -80,7 +79,7 @@ class Newest:
         return int((await self._client.count(target.collection, count_filter=without)).count)
 
     def _live(self, target: Target, where: Any) -> Any:
-        """The filter, and that a text has not expired, where some may have."""
+        """The filter, restricted to unexpired texts if some may expire."""
         return unexpired(where, self._now()) if target.expiring else where
 
     async def _ordered(self, target: Target, condition: models.Filter | None, limit: int) -> Listed:
@@ -121,8 +120,7 @@ class Newest:
         """List by scanning a limited number of points."""
         found: list[tuple[PointId, datetime | None]] = []
         read, complete, most = 0, True, MOST_READ if phrases else SCANNED
-        content = paths_of(self._content, name)
-        shown = self._shown
+        content, shown = paths_of(self._content, name), self._shown
         if phrases:
             shown = [*shown, *keys_of(self._content, name), "title", "name", "metadata"]
         async for page in pages(self._client, name, PAGE, condition, with_payload=shown):
@@ -151,14 +149,15 @@ class Newest:
             found[record.id] = record.id, when or (file and EARLIEST + (file - EPOCH))
         return list(found.values())
 
-    def _asks_for_words(self, where: models.Filter | None, content: Container[str]) -> bool:
-        """True for a filter on the text, which further parts may meet and the first not."""
-        asked = conditions(plain(where)) if where is not None else ()
-        return any(inside + bare(one.get("key", "")) in content for inside, one in asked)
+
+def _asks_for_words(where: models.Filter | None, content: Container[str]) -> bool:
+    """True for a filter on the text, which a further part may match and the first part not."""
+    asked = conditions(plain(where)) if where is not None else ()
+    return any(inside + bare(one.get("key", "")) in content for inside, one in asked)
 
 
 def _has(phrases: Sequence[re.Pattern[str]], record: Point, content: Sequence[str]) -> bool:
-    """True where all phrases are in the text or the title of a point."""
+    """Whether all phrases are in the text or the title of a point."""
     found = text_at(record.payload, content)
     text = compared(f"{found[1] if found else ''}\n{title_of(record.payload) or ''}")
     return all(phrase.search(text) for phrase in phrases)
@@ -175,13 +174,10 @@ def _newest_by(key: str) -> models.OrderBy:
 
 async def last_update(client: Engine, collection: str) -> str | None:
     """When the newest point of a collection with an index of that date was written."""
-    newest = _newest_by(UPDATED_KEY)
-    try:
-        records, _ = await client.scroll(
-            collection, limit=1, order_by=newest, with_payload=[UPDATED_KEY]
-        )
-    except QdrantMcpError:
-        return None
+    records: list[Point] = []
+    with suppress(QdrantMcpError):
+        newest, shown = _newest_by(UPDATED_KEY), [UPDATED_KEY]
+        records, _ = await client.scroll(collection, limit=1, order_by=newest, with_payload=shown)
     found = (records[0].payload or {}).get(UPDATED_KEY) if records else None
     values = found if isinstance(found, list) else [found]
     times = {when: str(value) for value in values if (when := moment(value))}

@@ -5,25 +5,11 @@ from contextlib import suppress
 
 from qdrant_client import models
 
-from mcp_server_qdrant.core.datatypes import (
-    Document,
-    Payload,
-    PointId,
-    Target,
-)
+from mcp_server_qdrant.core.datatypes import Document, Payload, PointId, Target
 from mcp_server_qdrant.core.errors import UnknownCollection
-from mcp_server_qdrant.core.notation import (
-    Identify,
-    first_id,
-    point_id,
-    sibling_id,
-)
+from mcp_server_qdrant.core.notation import Identify, first_id, point_id, sibling_id
 from mcp_server_qdrant.qdrant.engine import Engine, Point
-from mcp_server_qdrant.qdrant.filters import (
-    among,
-    equal,
-    one_of,
-)
+from mcp_server_qdrant.qdrant.filters import among, equal, one_of
 from mcp_server_qdrant.qdrant.legs import vector_of
 from mcp_server_qdrant.qdrant.paging import pages
 from mcp_server_qdrant.qdrant.payload import (
@@ -99,16 +85,15 @@ class PointReader:
         return found[0] if found else None
 
     async def heir(self, one: Document) -> Document | None:
-        """The text that superseded this one; None where it was deleted."""
-        if one.heir is None:
-            return None
+        """The text that superseded this one; None if there is none, or if it was deleted."""
+        ids = [] if one.heir is None else [one.heir]
         with suppress(UnknownCollection):
-            found = await self.by_id(one.superseded_in or one.collection, [one.heir])
-            return found[0] if found else None
+            for heir in await self.by_id(one.superseded_in or one.collection, ids):
+                return heir
         return None
 
     async def standing(self, found: Sequence[Document]) -> list[Document]:
-        """The documents, without the heirs that were deleted: these texts hold again."""
+        """The documents; those whose heir was deleted count as not superseded."""
         return [
             one if one.heir is None or await self.heir(one) else one._replace(heir=None)
             for one in found
@@ -156,7 +141,7 @@ class PointReader:
         return await self.count(collection, models.Filter(must=[among(ids)])) if ids else 0
 
     async def is_whole(self, head: Document, further: Sequence[PointId]) -> bool:
-        """Whether a text is of the version of this first part, with all of these parts."""
+        """Whether the first part still has this version and all of these parts exist."""
         first = models.Filter(must=[among([head.id]), equal(VERSION_KEY, head.version)])
         where = models.Filter(should=[first, among(further)])
         return await self.count(head.collection, where) == 1 + len(further)
@@ -205,10 +190,10 @@ class PointReader:
         return [part for part in found if part.head == head.id]
 
     async def settled(self, head: Document, ids: Sequence[PointId] | None = None) -> list[Document]:
-        """The further parts of a text, of any version or with these ids, but none being written.
+        """The further parts of a text, of any version or with these ids, without writing mark.
 
-        Those that are not of the version of a first part that is read after them are orphans:
-        those of a later replacement still had the writing mark.
+        If the first part is read afterwards, those of another version than its own are orphans:
+        the parts of a later replacement still had the mark.
         """
         further = self.further(head) if ids is None else self.placed(head.collection, ids)
         return [one for one in await further if one.writing is None]
@@ -218,23 +203,21 @@ class PointReader:
     ) -> list[tuple[PointId, Payload]]:
         """(id, `doc` of the payload) for each point of files of these sources."""
         found = pages(self._client, collection, PAGE, _of_sources(sources), with_payload=["doc"])
-        return [
-            (one.id, (one.payload or {}).get("doc", {})) async for page in found for one in page
-        ]
+        return [(p.id, (p.payload or {}).get("doc", {})) async for page in found for p in page]
 
     async def count_of_files(self, collection: str, sources: Iterable[str]) -> int:
         """The number of points of files of these sources."""
         return await self.count(collection, _of_sources(sources))
 
     async def _documents(self, collection: str, records: Sequence[Point]) -> list[Document]:
-        """Whole points as Documents; of another tool's it is looked where the texts are."""
+        """Whole points as Documents; if some have no text, the collection is sampled first."""
         found = [self._document(collection, record) for record in records]
         texts = self._content_fields
-        if not isinstance(texts, Texts) or texts.looked(collection):
+        if not isinstance(texts, Texts) or texts.is_sampled(collection):
             return found
-        if all(not one.textless for one in found):
+        if not any(one.textless for one in found):
             return found
-        await texts.look(self._client, collection)
+        await texts.sample(self._client, collection)
         return [self._document(collection, record) for record in records]
 
     def _document(self, collection: str, record: Point) -> Document:

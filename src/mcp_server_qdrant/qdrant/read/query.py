@@ -59,9 +59,9 @@ T = TypeVar("T")
 class Queries:
     """Queries an engine, or a tenant's view of one, for many collections in parallel.
 
-    `dates` are the paths of dates in a collection that has no index of any. `paths` are the fields
-    of candidates' payloads that are read, beside those of the `texts` of a collection; none: all,
-    and `partial` is false. What has expired `now` is not found.
+    `dates`: the date paths of collections without a date index. `paths`: the payload fields to
+    read, besides those of the `texts`; empty for all (then `partial` is false). Texts that have
+    expired by `now` are not found.
     """
 
     def __init__(
@@ -108,11 +108,11 @@ class Queries:
         return both(models.Filter(must_not=[parts]), condition)
 
     def confined(self, scope: Scope | None) -> Mapping[str, models.Filter]:
-        """Collection -> the condition that a text of it is in the scope, where not all are."""
+        """Collection -> the condition on its texts, for collections partly in the scope."""
         if scope is None:
             return {}
-        unsaid = models.IsEmptyCondition(is_empty=models.PayloadField(key=PROJECT_KEY))
-        of_these = models.Filter(should=[unsaid, one_of(PROJECT_KEY, sorted(scope.projects))])
+        unnamed = models.IsEmptyCondition(is_empty=models.PayloadField(key=PROJECT_KEY))
+        of_these = models.Filter(should=[unnamed, one_of(PROJECT_KEY, sorted(scope.projects))])
         found = dict.fromkeys(scope.sessions, of_these)
         if scope.others:
             of_others = one_of(PROJECT_KEY, sorted(scope.others))
@@ -136,7 +136,7 @@ class Queries:
         """
         own = {id(query.where): query.where for _, query in asked}
 
-        @cache  # made once for all that share it
+        @cache  # built once for the asks that share it
         def where(
             key: int,
             dates: tuple[str, ...],
@@ -146,10 +146,10 @@ class Queries:
             whole = both(own[key], condition) if own[key] else condition
             narrowed = dated(whole, period, dates, then=True)
             narrowed = unexpired(narrowed, self.now()) if expiring else narrowed
-            narrowed = _tagged(tags, narrowed) if tags else narrowed
+            narrowed = _restrict_to_tags(tags, narrowed) if tags else narrowed
             return None if narrowed is None else plain(narrowed)
 
-        groups, searched = _grouped(asked), dict[Any, list[str]]()
+        groups, searched = _group(asked), dict[Any, list[str]]()
         for targets, _ in groups:
             searched.setdefault(_corpus(targets[0]), []).extend(t.collection for t in targets)
         asks = []
@@ -161,10 +161,10 @@ class Queries:
             tags = tuple(dict.fromkeys(chain.from_iterable(one.tags for one in queries)))
             key, expiring = id(query.where), any(one.expiring for one in targets)
             tagged = where(key, dates, tags, expiring) if tags else None
-            legs = _legs(target, query, where(key, dates, (), expiring), tagged)
+            legs = _build_legs(target, query, where(key, dates, (), expiring), tagged)
             comparable = target.dense is None or target.dense.distance in COSINES
             if best and comparable:
-                legs = _worth(legs, best)
+                legs = _weigh(legs, best)
             asks.append(
                 Ask(
                     collections=tuple(target.collection for target in targets),
@@ -186,25 +186,22 @@ class Queries:
             else:
                 failed |= answer.failed
                 known = await self._cosines(targets[0].dense, queries[0].dense, answer, seconds)
-                scored.append(_scored(targets, queries[0], ask, answer, known))
+                scored.append(_join_scores(targets, queries[0], ask, answer, known))
         return scored, failed
 
     async def _cosines(
         self, leg: DenseLeg | None, query: Dense | None, answer: Answer, seconds: float
     ) -> dict[Place, float]:
-        """The cosines of the candidates by their vectors, where no distance tells them."""
+        """The cosines of the candidates from their vectors, for a distance without a formula."""
         if leg is None or query is None or leg.distance != "manhattan":
             return {}
         places: dict[str, list[PointId]] = {}
         for one in answer.points:
             places.setdefault(one.collection, []).append(one.id)
-        asked = [(name, leg, ids) for name, ids in places.items()]
-        answers = await self.vectors(asked, seconds)
+        answers = await self.vectors([(name, leg, ids) for name, ids in places.items()], seconds)
         known: dict[Place, float] = {}
         for name, found in zip(places, answers, strict=True):
-            if isinstance(found, QdrantMcpError):
-                continue
-            for point, vector in found.items():
+            for point, vector in () if isinstance(found, QdrantMcpError) else found.items():
                 size = math.hypot(*vector) * math.hypot(*query)
                 known[name, point] = sum(map(mul, vector, query)) / size if size else 0.0
         return known
@@ -219,25 +216,25 @@ class Queries:
         self, asked: Sequence[tuple[str, Sequence[PointId]]], seconds: float = SECONDS
     ) -> list[Mapping[PointId, Payload] | QdrantMcpError]:
         """For each collection the payloads of the named points by id."""
-        return await in_time(asked, self._read, seconds)
+
+        async def read(one: tuple[str, Sequence[PointId]]) -> Mapping[PointId, Payload]:
+            points = await self._client.retrieve(*one, with_payload=True)
+            return {point.id: point.payload or {} for point in points}
+
+        return await in_time(asked, read, seconds)
 
     async def vectors(
         self, asked: Sequence[tuple[str, DenseLeg, Sequence[PointId]]], seconds: float = SECONDS
     ) -> list[Mapping[PointId, Dense] | QdrantMcpError]:
         """For each collection the dense vectors of the named points by id."""
-        return await in_time(asked, self._vectors, seconds)
 
-    async def _vectors(
-        self, asked: tuple[str, DenseLeg, Sequence[PointId]]
-    ) -> Mapping[PointId, Dense]:
-        name, leg, ids = asked
-        wanted = [leg.vector] if leg.vector else True
-        points = await self._client.retrieve(name, ids, with_payload=False, with_vectors=wanted)
-        return {one.id: vector for one in points if (vector := vector_of(one, leg)) is not None}
+        async def read(one: tuple[str, DenseLeg, Sequence[PointId]]) -> Mapping[PointId, Dense]:
+            name, leg, ids = one
+            wanted = [leg.vector] if leg.vector else True
+            points = await self._client.retrieve(name, ids, with_payload=False, with_vectors=wanted)
+            return {p.id: vector for p in points if (vector := vector_of(p, leg)) is not None}
 
-    async def _read(self, asked: tuple[str, Sequence[PointId]]) -> Mapping[PointId, Payload]:
-        points = await self._client.retrieve(*asked, with_payload=True)
-        return {point.id: point.payload or {} for point in points}
+        return await in_time(asked, read, seconds)
 
 
 async def in_time(
@@ -267,7 +264,7 @@ async def in_time(
     return [one.result() for one in trips]
 
 
-def _grouped(asked: Asked) -> list[tuple[list[Target], list[LegQuery]]]:
+def _group(asked: Asked) -> list[tuple[list[Target], list[LegQuery]]]:
     """Group targets that can be searched together: same space, same query for each leg."""
     groups: dict[Any, tuple[list[Target], list[LegQuery]]] = {}
     for some, query in asked:
@@ -294,14 +291,16 @@ def _points_of(text: Document) -> models.Filter:
     return models.Filter(must=[of])
 
 
-def _tagged(tags: Sequence[tuple[str, str]], condition: models.Filter | None) -> models.Filter:
+def _restrict_to_tags(
+    tags: Sequence[tuple[str, str]], condition: models.Filter | None
+) -> models.Filter:
     """The condition, restricted to points with one of the tags (payload key, value)."""
     keys = dict.fromkeys(key for key, _ in tags)
     either = [one_of(key, (value for k, value in tags if k == key)) for key in keys]
     return both(models.Filter(should=either), condition)
 
 
-def _legs(target: Target, query: LegQuery, where: Any, tagged: Any) -> tuple[Leg, ...]:
+def _build_legs(target: Target, query: LegQuery, where: Any, tagged: Any) -> tuple[Leg, ...]:
     """The legs to search, dense first; the leg over tags has no scores."""
     legs: list[Leg] = []
     if target.dense is not None and query.dense is not None:
@@ -314,19 +313,19 @@ def _legs(target: Target, query: LegQuery, where: Any, tagged: Any) -> tuple[Leg
     return tuple(legs)
 
 
-def _worth(legs: Sequence[Leg], best: Best) -> tuple[Leg, ...]:
+def _weigh(legs: Sequence[Leg], best: Best) -> tuple[Leg, ...]:
     """The legs with their `worth`; scores of a dense leg must be cosines."""
     alone = sum(leg.scored for leg in legs) == 1
-    made = []
+    weighed = []
     for leg in legs:
         words = isinstance(leg.query, dict)
         share = 1.0 if alone else 1 - best.alpha if words else best.alpha
         most = best.bound if words and best.bound > 0 else 1.0
-        made.append(replace(leg, worth=(share, most)))
-    return tuple(made)
+        weighed.append(replace(leg, worth=(share, most)))
+    return tuple(weighed)
 
 
-def _scored(
+def _join_scores(
     targets: Sequence[Target],
     query: LegQuery,
     ask: Ask,
@@ -334,16 +333,14 @@ def _scored(
     known: Mapping[Place, float],
 ) -> Scored:
     """The candidates with the scores of the legs that were searched; some cosines are `known`."""
-    target = targets[0]
-    dense = target.dense if query.dense is not None else None
-    words = target.sparse is not None and query.sparse is not None
+    dense = targets[0].dense if query.dense is not None else None
+    words = targets[0].sparse is not None and query.sparse is not None
     candidates = []
     for found in answer.points:
-        scores = iter(found.scores)
+        place, scores = (found.collection, found.id), iter(found.scores)
         cos = None if dense is None else cosine(next(scores), dense)
-        cos = known.get((found.collection, found.id), cos)
+        cos = known.get(place, cos)
         bm25 = next(scores, None) or 0.0 if words else None
-        place = found.collection, found.id
         candidates.append(Candidate(*place, found.rrf, cos, bm25, found.payload, found.current))
     answered = [target for target in targets if target.collection not in answer.failed]
     full = len(candidates) >= min(ask.limit, ask.kept or ask.limit)

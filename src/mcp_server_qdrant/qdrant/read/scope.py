@@ -1,4 +1,4 @@
-"""What a search covers in a project's folder, where it names no collections."""
+"""What a search that names no collections covers in a project's folder."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,9 +14,9 @@ ALL = "all"  # as the project of a text
 class Scope:
     """The collections that are searched by default in a folder.
 
-    `own` ones belong to the folder, or to one above. `shared` ones are for all projects, without
-    the texts whose `metadata.project` is one of `others`. Of `sessions`, where there are any, only
-    those of the `projects`, or of none, count.
+    `own` ones belong to the folder or to a parent. `shared` ones are for all projects, except
+    texts whose `metadata.project` is one of `others`. Of `sessions`, only texts whose project is
+    one of `projects` or not set are searched.
     """
 
     own: tuple[str, ...]
@@ -36,16 +36,16 @@ def scope_of(
 ) -> Scope:
     """The scope of a place.
 
-    `folders` are those of each collection, and `around` are those around the place. A text names
-    its project by a collection, by a folder's name, or by a path: that of a session is the one it
-    ran in, so the paths from the place up to the outermost folder with collections count.
+    `folders`: the folders of each collection; `around`: the innermost one that contains the place.
+    The project of a text is a collection, a folder's name, or a path. A session has the path of its
+    working directory, so all paths from the place up to the outermost of `around` count.
     """
     top = min(len(one.parts) for one in around.values())
     starts = (place, Path(os.path.realpath(place)))
     paths = [one for start in starts for one in (start, *start.parents) if len(one.parts) >= top]
-    projects = {ALL, *_called(around, paths)}
+    projects = {ALL, *_project_names(around, paths)}
     apart = {name: some for name, some in folders.items() if some and name not in around}
-    others = _called(apart, [one for some in apart.values() for one in some]) - projects
+    others = _project_names(apart, [one for some in apart.values() for one in some]) - projects
     free = folders.keys() - around.keys() - apart.keys()
     return Scope(
         (*around,),
@@ -56,8 +56,8 @@ def scope_of(
     )
 
 
-def _called(collections: Iterable[str], folders: Iterable[Path]) -> set[str]:
-    """What a text may call these projects; an engine compares capitals, which people vary."""
+def _project_names(collections: Iterable[str], folders: Iterable[Path]) -> set[str]:
+    """The values of `metadata.project` for these projects; engines compare them exactly."""
     known = [*folders]
     names = [*collections, *(one.name for one in known)]
     forms = (str.lower, str.capitalize, str.title, str.upper)

@@ -16,12 +16,7 @@ from typing_extensions import override
 
 from mcp_server_qdrant.core.bounded import PLAIN, bounded
 from mcp_server_qdrant.core.context import caller, left
-from mcp_server_qdrant.core.errors import (
-    EngineFailure,
-    EngineTooOld,
-    QdrantMcpError,
-    RequestError,
-)
+from mcp_server_qdrant.core.errors import EngineFailure, EngineTooOld, QdrantMcpError, RequestError
 from mcp_server_qdrant.core.tasks import retried
 from mcp_server_qdrant.qdrant.engine import Plain
 from mcp_server_qdrant.qdrant.errors import (
@@ -66,7 +61,7 @@ class SearchClient(TranslatedClient, Questions):
         return [answer.points for answer in await self.query_batch_points(name, asked)]
 
     @override
-    async def weighed(self, name: str, using: str) -> bool:
+    async def applies_idf(self, name: str, using: str) -> bool:
         if name not in self._weighed:
             await self.get_collection(name)
         return using in self._weighed[name]
@@ -89,12 +84,7 @@ class RemoteClient(SearchClient):
     """
 
     def __init__(
-        self,
-        *,
-        url: str,
-        timeout: float,
-        api_key: str | None = None,
-        **kwargs: Any,
+        self, *, url: str, timeout: float, api_key: str | None = None, **kwargs: Any
     ) -> None:
         super().__init__(
             url=url,
@@ -135,8 +125,8 @@ class RemoteClient(SearchClient):
             raise
 
     @override
-    async def weighed(self, name: str, using: str) -> bool:
-        applied = await super().weighed(name, using)
+    async def applies_idf(self, name: str, using: str) -> bool:
+        applied = await super().applies_idf(name, using)
         if applied and not self._knows_corpus:
             if older := await self._older_than(CORPUS_SINCE):
                 raise EngineFailure(NO_CORPUS.format(older))

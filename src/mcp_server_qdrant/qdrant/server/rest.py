@@ -16,7 +16,7 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 
 from mcp_server_qdrant.core.bounded import Reading, TooLarge
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.qdrant.plain_reads import CALLS, PlainRead
+from mcp_server_qdrant.qdrant.plain_reads import CALLS
 
 LARGEST = 256_000_000  # bytes of a response
 CONNECTIONS = 100  # in parallel; a process may be limited to 256 open files
@@ -42,11 +42,14 @@ class RestLine:
         path = f"{self._path}/collections/{quote(collection_name, safe='')}{call.path}"
         if body:
             path += f"?timeout={timeout}"
-        status, content = await self._http.ask(path, dumped(body) if body else None)
+        status, content = await self._http.ask(path, encode(body) if body else None)
         if status not in (200, 201, 202):
             raise UnexpectedResponse(status, "", content, httpx.Headers())
         try:
-            return _result(call, body, content)
+            result = orjson.loads(content)["result"]
+            if "searches" in body and len(result) != len(body["searches"]):
+                raise ResponseHandlingException(ValueError("a search without a result"))
+            return call.parse(result)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise ResponseHandlingException(error) from error
 
@@ -55,15 +58,7 @@ class RestLine:
         self._http.close()
 
 
-def _result(call: PlainRead, asked: Mapping[str, Any], content: bytes) -> Any:
-    """Parse a response. Raises ValueError or the like if it is invalid."""
-    found = orjson.loads(content)["result"]
-    if "searches" in asked and len(found) != len(asked["searches"]):
-        raise ValueError("each search has its answer")
-    return call.read(found)
-
-
-def dumped(asked: Mapping[str, Any]) -> bytes:
+def encode(asked: Mapping[str, Any]) -> bytes:
     """A request as JSON; qdrant-client's models are written without unset fields.
 
     Raises RequestError if a caller's filter has a number that JSON cannot encode.

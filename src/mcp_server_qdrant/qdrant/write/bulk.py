@@ -74,7 +74,7 @@ class Bulk(Points):
         return bool(await self._client.collection_exists(name))
 
     async def real(self, name: str) -> str:
-        """The name of the collection that an alias leads to; of any other, the name itself."""
+        """The collection of an alias; any other name as it is."""
         found = (await self._client.get_aliases()).aliases
         return {one.alias_name: one.collection_name for one in found}.get(name, name)
 
@@ -87,17 +87,12 @@ class Bulk(Points):
     async def shape(self, name: str) -> Shape:
         """The collection's parameters. Raises UnknownCollection."""
         info = await self._client.get_collection(name)
+        sparse, metadata = info.config.params.sparse_vectors or {}, info.config.metadata or {}
         indexes = {
             field: index.params if index.params is not None else index.data_type
             for field, index in info.payload_schema.items()
         }
-        params = info.config.params
-        return Shape(
-            dense_vectors(info),
-            dict(params.sparse_vectors or {}),
-            dict(info.config.metadata or {}),
-            indexes,
-        )
+        return Shape(dense_vectors(info), dict(sparse), dict(metadata), indexes)
 
     async def make(self, name: str, shape: Shape) -> None:
         """Create an empty collection of that shape, with its payload indexes."""
@@ -121,15 +116,13 @@ class Bulk(Points):
         """
         unfinished = (await self.shape(name)).filling
         await self._describe(name, {marks.FILLING_KEY: sorted(unfinished | {vector})})
-        config: Any = (
-            models.SparseVectorNameConfig(
-                sparse=models.SparseVectorConfig(modifier=models.Modifier.IDF)
-            )
-            if size is None
-            else models.DenseVectorNameConfig(
-                dense=models.DenseVectorConfig(size=size, distance=models.Distance.COSINE)
-            )
-        )
+        config: Any
+        if size is None:
+            sparse = models.SparseVectorConfig(modifier=models.Modifier.IDF)
+            config = models.SparseVectorNameConfig(sparse=sparse)
+        else:
+            dense = models.DenseVectorConfig(size=size, distance=models.Distance.COSINE)
+            config = models.DenseVectorNameConfig(dense=dense)
         try:
             await self._client.create_vector_name(name, vector, config)
         except QdrantMcpError as error:
@@ -146,8 +139,10 @@ class Bulk(Points):
             await self._describe(name, {**(model or {}), marks.FILLING_KEY: filling})
 
     async def complete(self, name: str, keys: Mapping[str, str]) -> list[str]:
-        """Make the indexes of these keys, by type, that are missing, and in strict mode those of
-        all that is filtered by here; which ones. Raises RequestError for an unknown type.
+        """Create the missing indexes of these keys (key -> type); returns their names.
+
+        In strict mode also those that this server filters by. Raises RequestError for an unknown
+        type.
         """
         types = {one.value: one for one in models.PayloadSchemaType}
         if unknown := [kind for kind in keys.values() if kind not in types]:
@@ -176,11 +171,11 @@ class Bulk(Points):
         await self._describe(name, {marks.DESCRIPTION_KEY: text})
 
     async def expire(self, name: str, after: str) -> None:
-        """Write down when texts expire that say nothing of it; "" takes that back."""
+        """Set when its texts expire by default, such as "90 days"; "" removes it."""
         await self._describe(name, {marks.EXPIRES_KEY: after})
 
     async def assign(self, name: str, folders: Iterable[Path]) -> None:
-        """Let the collection belong to these folders alone."""
+        """Set the folders that the collection belongs to."""
         await self._describe(name, marks.of_folders(folders))
 
     async def _describe(self, name: str, more: Mapping[str, Any]) -> None:
@@ -195,7 +190,7 @@ class Bulk(Points):
     async def lacking(self, name: str, vector: str, size: int) -> AsyncGenerator[list[Document]]:
         """The points without that vector in pages of that size."""
         if isinstance(self._content_fields, Texts):
-            await self._content_fields.look(self._client, name)
+            await self._content_fields.sample(self._client, name)
         async for page in pages(self._client, name, size, _without(vector), with_payload=True):
             yield [self._document(name, record) for record in page]
 
@@ -223,11 +218,11 @@ class Bulk(Points):
         """Write points as returned by `pages`, with their vectors."""
         structs = [
             models.PointStruct(
-                id=point.id,
-                vector=point.vector if point.vector is not None else {},
-                payload=point.payload or {},
+                id=one.id,
+                vector={} if one.vector is None else one.vector,
+                payload=one.payload or {},
             )
-            for point in points
+            for one in points
         ]
         await self._client.upsert(name, structs)
 

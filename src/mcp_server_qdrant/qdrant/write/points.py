@@ -22,12 +22,7 @@ from mcp_server_qdrant.core.datatypes import (
 )
 from mcp_server_qdrant.core.dates import DATE_KEY
 from mcp_server_qdrant.core.errors import EngineFailure, Outdated, RequestError
-from mcp_server_qdrant.core.notation import (
-    Identify,
-    called,
-    name_fault,
-    point_id,
-)
+from mcp_server_qdrant.core.notation import Identify, called, name_fault, point_id
 from mcp_server_qdrant.core.writes import Changes, Encoded
 from mcp_server_qdrant.qdrant.engine import Engine, WholeEngine
 from mcp_server_qdrant.qdrant.filters import (
@@ -183,9 +178,9 @@ class Points(PointReader):
         `moved`: it becomes a text of ours, in another collection.
         """
         vectors, payload = record.vector or {}, record.payload or {}
-        held = vectors.keys() if isinstance(vectors, dict) else {""}
-        made = {leg.vector for leg in (target.dense, target.written) if leg is not None}
-        lost = [f"the vector {called(name)}" for name in sorted(held - made)]
+        present = vectors.keys() if isinstance(vectors, dict) else {""}
+        ours = {leg.vector for leg in (target.dense, target.written) if leg is not None}
+        lost = [f"the vector {called(name)}" for name in sorted(present - ours)]
         found = text_at(payload, paths_of(self._content_fields, target.collection))
         key = found and found[0]
         if moved and isinstance(payload.get("metadata"), dict):  # else all keys become metadata
@@ -241,12 +236,7 @@ class Points(PointReader):
 
     async def upsert(self, target: Target, parts: Sequence[Encoded], **only: Any) -> None:
         """Write the parts with the collection's vectors. Durable when acknowledged."""
-        structs = [
-            models.PointStruct(
-                id=one.part.id, vector=_vectors(target, one), payload=_payload(target, one)
-            )
-            for one in parts
-        ]
+        structs = [_struct(target, one) for one in parts]
         await self._client.upsert(target.collection, structs, **only)
         self._tally.written += len(structs)
 
@@ -288,11 +278,10 @@ class Points(PointReader):
             must = [among(one.id for one in some), *unchanged_since(some[0].revision)]
             # A point that was being written may be complete by now. For a file the write time is
             # the file's date, so it does not tell writes apart.
-            each.append(
-                models.Filter(must=must, must_not=[WRITING])
-                if settled
-                else models.Filter(must=[*must, WRITING])
-            )
+            if settled:
+                each.append(models.Filter(must=must, must_not=[WRITING]))
+            else:
+                each.append(models.Filter(must=[*must, WRITING]))
         for start in range(0, len(each), TIMES):
             where = models.Filter(should=each[start : start + TIMES])
             await self._client.delete(seen[0].collection, where)
@@ -323,17 +312,14 @@ class Points(PointReader):
         self, collection: str, ids: Sequence[PointId], contents: Iterable[str], mtime: int
     ) -> None:
         """Record that a file with these points had the same contents at this mtime."""
-        for these in _still_of(ids, contents):
+        for these in _filter_unchanged(ids, contents):
             await self._client.set_payload(collection, {"seen": mtime}, these, key="doc.file")
 
     async def delete_of_files(
         self, collection: str, ids: Sequence[PointId], contents: Iterable[str]
     ) -> None:
-        """Delete those of these points that still belong to a file with these contents.
-
-        Points rewritten by another run stay.
-        """
-        for these in _still_of(ids, contents):
+        """Delete these points, except those that another run rewrote with other contents."""
+        for these in _filter_unchanged(ids, contents):
             await self._client.delete(collection, these)
 
     async def fill(self, target: Target, made: Sequence[tuple[Document, Dense]]) -> None:
@@ -367,8 +353,8 @@ class Points(PointReader):
         await engine.update_vectors(name, updates, update_filter=where)
 
 
-def _still_of(ids: Sequence[PointId], contents: Iterable[str]) -> Iterator[models.Filter]:
-    """Filters, in batches, for those of these points that are of a file with these contents."""
+def _filter_unchanged(ids: Sequence[PointId], contents: Iterable[str]) -> Iterator[models.Filter]:
+    """Filters, in batches, for the points that still belong to a file with these contents."""
     old = one_of(HASH_KEY, sorted(contents))
     for first in range(0, len(ids), PAGE):
         yield models.Filter(must=[among(ids[first : first + PAGE]), old])
@@ -393,18 +379,15 @@ def as_vector(value: Sparse | Dense) -> Any:
 
 def _vectors(target: Target, one: Encoded) -> Any:
     vectors: dict[str, Any] = {}
-    sparse = target.written
     if target.dense is not None and one.dense:
-        if target.dense.vector == "" and sparse is None:
-            return as_vector(one.dense)
         vectors[target.dense.vector] = as_vector(one.dense)
-    if sparse is not None and one.sparse.indices:
-        vectors[sparse.vector] = as_vector(one.sparse)
-    return vectors
+    if target.written is not None and one.sparse.indices:
+        vectors[target.written.vector] = as_vector(one.sparse)
+    return vectors[""] if target.written is None and "" in vectors else vectors
 
 
-def _payload(target: Target, one: Encoded) -> Payload:
+def _struct(target: Target, one: Encoded) -> models.PointStruct:
     payload = stored_payload(one.part)
     if target.dense is not None and one.dense is None:
         payload["doc"]["pending"] = [PENDING, str(one.part.revision)]
-    return payload
+    return models.PointStruct(id=one.part.id, vector=_vectors(target, one), payload=payload)
