@@ -94,8 +94,7 @@ class Forked:
         self.stdin, in_read = _stream(stdin, 0, code)
         self.stdout, out_write = _stream(stdout, 1, code)
         self.stderr, err_write = _stream(stderr, 2, code)
-        ended, told = os.pipe()
-        self._ended = os.fdopen(ended, "rb", buffering=0)
+        self._ended, told = os.pipe()
         own = dict(os.environ if env is None else env)
         asked = json.dumps([[*map(str, args)], str(cwd or Path.cwd()), own, start_new_session])
         theirs = [in_read, out_write, err_write, told]
@@ -158,10 +157,10 @@ class Forked:
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
 
-    def __del__(self) -> None:
+    def __del__(self, close: Any = os.close) -> None:  # `os` may be gone at the end of Python
         # Not a child of this process: nothing to reap, and a service may outlive it.
         if hasattr(self, "_ended"):
-            self._ended.close()
+            close(self._ended)
 
     def _outputs(self) -> list[Any]:
         return [one for one in (self.stdout, self.stderr) if one and not one.closed]
@@ -174,7 +173,7 @@ class Forked:
 
     def _next(self) -> int:
         """The next number: the pid, then the exit status; LOST if the fork server ended."""
-        number = self._ended.read(8)
+        number = os.read(self._ended, 8)
         return int.from_bytes(number, "little", signed=True) if number else LOST
 
 
@@ -234,12 +233,12 @@ def run(args: list[str], *, timeout: float, **options: Any) -> subprocess.Comple
     """`subprocess.run` with all streams as text."""
     given = options.pop("input", None)
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), PIPE)
-    process = Popen(args, **pipes, text=True, encoding="utf-8", **options)
-    try:
-        out, err = process.communicate(given, timeout)
-    except BaseException:
-        process.kill()
-        raise
+    with Popen(args, **pipes, text=True, encoding="utf-8", **options) as process:
+        try:
+            out, err = process.communicate(given, timeout)
+        except BaseException:
+            process.kill()
+            raise
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
