@@ -163,7 +163,7 @@ async def measure(
 
 
 def settings(folder: Path, model: Path, cache: Path) -> Settings:
-    """A patient server of its own, which keeps many vectors of passages on disk."""
+    """A patient server of its own."""
     return Settings(
         qdrant_local_path=folder,
         qdrant_cache_path=cache,

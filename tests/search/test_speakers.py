@@ -43,6 +43,7 @@ def hits(texts: dict[str, str], collection: str = "talks") -> list[Hit]:
         (CHAT, "Can you tell me when I finish?", ["B1:4", "B1:5"]),
         (CHAT, "What date have you given me for my sprint?", ["B1:5", "B1:4"]),
         (CHAT, "Which sprint did I say you'd also recommended?", ["B1:5", "B1:4"]),
+        (CHAT, "Can you summarize how my sprint went?", ["B1:5", "B1:4"]),
         (CHAT, "When does the sprint end?", ["B1:5", "B1:4"]),
         # The middle of an answer says no name; what is no message does not either.
         (CHAT | {"B1:7": "3. The sprint"}, "When does my sprint end?", ["B1:4", "B1:7", "B1:5"]),

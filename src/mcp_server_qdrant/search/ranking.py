@@ -25,6 +25,7 @@ from mcp_server_qdrant.search.relevance import (
     lift_tags,
     lift_titles,
     lift_verbatim,
+    series_of,
 )
 from mcp_server_qdrant.search.speakers import by_speaker
 from mcp_server_qdrant.search.understand import Query
@@ -33,6 +34,7 @@ BASES: dict[Priority, float] = {"natural": 1.0, "soft": 1.1, "medium": 1.25, "ha
 DAY = timedelta(days=1)
 LONGEST = 5  # longest chain of supersessions that is followed
 SUPERSEDED = 0.01  # factor of a superseded text
+LENGTH = 0.1  # how much a message of many parts loses; measured (docs/ranking.md)
 TEXTLESS = 3  # hits shown if none of them has a text
 
 # Spelling: lowest similarity that counts, highest gain, hits compared, shortest query.
@@ -65,7 +67,8 @@ def rank(hits: Sequence[Hit], query: Query) -> list[Hit]:
         hits = lift_titles(hits, query.words, query.alpha)
         hits = lift_verbatim(hits, query.exact, query.words, query.alpha)
         hits = group_parts(hits)
-        hits = by_speaker(lift_neighbours(hits), query.terms.query)
+        hits = by_length(lift_neighbours(hits))
+        hits = by_speaker(hits, query.terms.query)
         hits = decay_by_age(
             hits, request.recency_weight, request.recency_decay, rules.time_fields, query.now
         )
@@ -115,6 +118,20 @@ def group_parts(hits: Iterable[Hit]) -> list[Hit]:
 def key_of(hit: Hit) -> TextKey:
     """The key of the hit's text; each point of another tool is a text of its own."""
     return hit.collection, hit.own or hit.id
+
+
+def by_length(hits: Sequence[Hit]) -> list[Hit]:
+    """Multiply each message of several parts by parts ** -0.1; best first.
+
+    A message ranks by its best part, and the best of many is good by chance. This applies to
+    numbered series: the parts of a file or a note are about different things.
+    """
+    return by_score(
+        hit.rescored("length", parts**-LENGTH)
+        if series_of(hit) and (parts := hit.document.chunks) > 1
+        else hit
+        for hit in hits
+    )
 
 
 def decay_by_age(

@@ -13,8 +13,9 @@ _ROLES = frozenset(("user", "assistant", "human", "system", "agent"))
 _KINDS = frozenset(("correction", "decision", "fact", "fix", "note", "policy", "preference"))
 _KINDS |= {"reminder", "rule", "status", "summary", "todo", "update", "warning"}
 _ASKER = re.compile(r"\b(?:i|me|my|mine|myself)\b", re.IGNORECASE)
-_TOLD = re.compile(  # asks what the other side said
-    r"\b(?:did|had|have) you\b|\byou(?:'d|'ve)? (?:\w+ )?(?:said|told|gave|wrote|\w+ed)\b",
+_TOLD = re.compile(  # asks what the other side said, or what both did
+    r"\b(?:did|had|have) you\b|\byou(?:'d|'ve)? (?:\w+ )?(?:said|told|gave|wrote|\w+ed)\b"
+    r"|\bsummar(?:y|i[sz]e)\b",
     re.IGNORECASE,
 )
 _WORD = re.compile(r"[^\W_]+")
@@ -33,8 +34,8 @@ def by_speaker(hits: Sequence[Hit], query: str) -> list[Hit]:
     """Multiply what others said by 0.75 if the query names a speaker; best first.
 
     This applies to numbered series in which texts begin with a speaker (`Ann: …`). A query in the
-    first person names `user`, unless it asks what "you" said. A text without a speaker, such as a
-    later part of a long message, counts as somebody else's.
+    first person names `user`, unless it asks what "you" said or for a summary. A text without a
+    speaker, such as a later part of a long message, counts as somebody else's.
     """
     series = [series_of(hit) for hit in hits]
     said = [
