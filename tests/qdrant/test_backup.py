@@ -263,6 +263,11 @@ def overwritten(place):
         write.write(b"\xff" * 100)
 
 
+def of_another_value(place):
+    """A file that is sound but for its digest."""
+    (place / POINTS).write_bytes((place / POINTS).read_bytes().replace(b'"n":30', b'"n":31'))
+
+
 def shortened(place):
     os.truncate(place / POINTS, (place / POINTS).stat().st_size // 2)
 
@@ -291,6 +296,7 @@ def of_another(place):
 
 DAMAGE = [
     overwritten,
+    of_another_value,
     shortened,
     exchanged(lambda file, _: os.mkfifo(file)),
     exchanged(lambda file, elsewhere: file.symlink_to(elsewhere)),

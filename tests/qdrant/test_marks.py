@@ -4,7 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server_qdrant.qdrant.marks import FOLDER_KEY, around, filling, folders, of_folders, renamed
+from mcp_server_qdrant.qdrant.marks import (
+    FOLDER_KEY,
+    INODE_KEY,
+    around,
+    filling,
+    folders,
+    of_folders,
+    renamed,
+)
 
 
 @pytest.mark.parametrize("metadata", [None, {}, {"filling": None}, {"filling": "bm25"}])
@@ -53,3 +61,10 @@ def test_a_folder_that_was_renamed_is_known_by_its_inode(tmp_path):
 
     assert renamed(tmp_path / "new" / "deep", marked) == ["old"]
     assert renamed(tmp_path / "other", marked) == []
+
+
+def test_folders_of_another_machine_have_no_inode_in_common(tmp_path):
+    marked = {"theirs": of_folders([tmp_path / "there"])}
+
+    assert renamed(tmp_path / "elsewhere", marked) == []
+    assert renamed(tmp_path / "elsewhere", {"old": {FOLDER_KEY: ["/x"], INODE_KEY: ["None"]}}) == []

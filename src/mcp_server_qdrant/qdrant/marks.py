@@ -47,7 +47,7 @@ def folders(metadata: Mapping[str, Any] | None) -> list[Path]:
 def of_folders(folders: Iterable[Path]) -> dict[str, list[str]]:
     """The metadata of a collection that belongs to these folders; symlinks are resolved."""
     real = dict.fromkeys(map(os.path.realpath, folders))
-    return {FOLDER_KEY: [*real], INODE_KEY: [str(identity(Path(one))) for one in real]}
+    return {FOLDER_KEY: [*real], INODE_KEY: _inodes(map(Path, real))}
 
 
 def renamed(place: Path, marked: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -55,10 +55,15 @@ def renamed(place: Path, marked: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
     The old path is gone and the inode is the same, but a file system may also reuse inodes.
     """
-    inodes = {str(identity(one)) for one in (place, *place.parents)}
+    inodes = {*_inodes((place, *place.parents))}
     alike = [name for name, one in marked.items() if not inodes.isdisjoint(_texts(one, INODE_KEY))]
     known = {name: folders(marked[name]) for name in alike}
     return [name for name in alike if known[name] and not any(one.exists() for one in known[name])]
+
+
+def _inodes(folders: Iterable[Path]) -> list[str]:
+    """Those of the folders that exist here; a client's folder may be on another machine."""
+    return [str(found) for one in folders if (found := identity(one))]
 
 
 def around(place: Path, folders: Mapping[str, Iterable[Path]]) -> dict[str, Path]:

@@ -363,7 +363,7 @@ def test_a_store_whose_files_are_replaced_while_it_is_open_ends_the_process(here
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="open files cannot be deleted there")
-def test_a_write_to_a_shard_that_is_gone_is_not_acknowledged(here):
+def test_a_write_to_a_store_whose_files_are_gone_is_not_acknowledged(here):
     shutil.rmtree(here.shard())
     with pytest.raises(EngineFailure, match="was deleted or moved"):
         here.do(upsert(1))

@@ -11,6 +11,7 @@ from mcp_server_qdrant.core.errors import EngineTimeout
 from mcp_server_qdrant.qdrant.edge import embedded
 from mcp_server_qdrant.qdrant.edge.embedded import Embedded
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
+from tests.hosts import until
 from tests.qdrant.edge.here import crashed, made
 
 READS = ("count", "collections")
@@ -73,6 +74,27 @@ async def test_what_the_log_alone_has_is_soon_in_the_other_files(tmp_path, monke
 
     assert await ask(copy, "count", "a", {}) == {"count": 20}
     await copy.close()
+
+
+async def test_upkeep_goes_on_after_the_folder_was_away_for_a_while(tmp_path, monkeypatch):
+    monkeypatch.setattr(embedded, "_FLUSH_SECONDS", 0.01)
+    engine = await Embedded.open(tmp_path / "live", EdgeOptions(min_free=0))
+    await ask(engine, "create", "a", made())
+    await upsert(engine, 1)
+    unwanted, checked = tmp_path / "live" / "unwanted", asyncio.Event()
+    listed = engine._store.unwanted
+
+    def seen():
+        checked.set()
+        return listed()
+
+    unwanted.rename(tmp_path / "away")
+    monkeypatch.setattr(engine._store, "unwanted", seen)
+    await checked.wait()
+    (tmp_path / "away").rename(unwanted)
+    await ask(engine, "drop", "a")
+    await until(lambda: not list(unwanted.iterdir()))
+    await engine.close()
 
 
 async def test_what_waits_is_written_before_the_engine_is_closed(engine, tmp_path):

@@ -184,9 +184,10 @@ class Embedded:
                     await self._let_reads_go_first()
                     with suppress(QdrantMcpError), guarded("", "could not be flushed."):
                         space.flush()
-            if self._store.unwanted():
-                async with self._writing:
-                    with suppress(QdrantMcpError), guarded("", "could not remove points."):
+            # The folder may be deleted at any time.
+            with suppress(QdrantMcpError), guarded("", "could not remove points."):
+                if self._store.unwanted():
+                    async with self._writing:
                         await self._store.remove_unwanted(self._let_reads_go_first)
 
     async def close(self) -> None:
