@@ -14,7 +14,6 @@ import html
 import json
 import re
 import shutil
-import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Mapping
@@ -27,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "lib"))
 import servers
 from jsonrpc import StdioServer
 
+import answers
 from mcp_server_qdrant.core.sentences import tokens
 
 HERE = servers.BUILD / "bench" / "passages"
@@ -42,17 +42,6 @@ def plain(text: str) -> str:
 
 def bare(text: str) -> str:
     return re.sub(r"\s+", "", text)
-
-
-def ingest(contestant: servers.Contestant, folder: Path) -> None:
-    """Each folder into a collection of its name."""
-    for part in sorted(folder.iterdir()):
-        command = [*contestant.command, "ingest", str(part), "--collection", part.name, "--create"]
-        environment = contestant.environment()
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        print(part.name, *done.stdout.splitlines()[-1:], file=sys.stderr, flush=True)
-        if done.returncode:
-            raise SystemExit(done.stderr)
 
 
 def passages(one: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -124,7 +113,7 @@ def main() -> None:
     if not arguments.keep:
         shutil.rmtree(HERE, ignore_errors=True)
         (HERE / "data").mkdir(parents=True)
-        ingest(contestant, arguments.folder / "docs")
+        answers.ingest(contestant, arguments.folder / "docs")
     kinds: dict[str, list[dict[str, float]]] = defaultdict(list)
     server = contestant.start()
     server.handshake()
