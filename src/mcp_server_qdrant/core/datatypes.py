@@ -442,7 +442,7 @@ class SyncedFolder:
         return Selection(self.include, self.exclude)
 
     @property
-    def called(self) -> str:
+    def label(self) -> str:
         """The given name, or else the folder's own."""
         return self.name or self.path.name
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_server_qdrant.core.datatypes import Algorithm, Result
 from mcp_server_qdrant.core.errors import EncoderUnavailable, RequestError
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.core.notation import amount, key_of
+from mcp_server_qdrant.core.notation import key_of, plural
 from mcp_server_qdrant.evaluation.labels import Label
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ async def measure(
         searching(place * len(runs))
     warnings = [
         "Not in the collections that are searched, and so missed: "
-        f"{amount(len(missing), 'expected document')}, the first of the query {query!r}"
+        f"{plural(len(missing), 'expected document')}, the first of the query {query!r}"
         for query in missing[:1]
     ]
     for run in runs:
@@ -129,7 +129,7 @@ async def _prepare(
     if {*algorithms} <= {"keyword", "fuzzy"}:
         return
     for model in dict.fromkeys(target.dense.model for target in targets if target.dense):
-        encoder = services.encoders.of(model)
+        encoder = services.encoders.started(model)
         if not await encoder.ready(MODEL_SECONDS):
             raise EncoderUnavailable(
                 f"{encoder.reason or 'There is no model.'} --algorithms keyword needs none."

@@ -13,7 +13,7 @@ from qdrant_client import models
 
 from mcp_server_qdrant.core.datatypes import Payload, PointId
 from mcp_server_qdrant.core.errors import InvalidPoint, RequestError, UnknownCollection
-from mcp_server_qdrant.core.tasks import gathered
+from mcp_server_qdrant.core.tasks import gather
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
 from mcp_server_qdrant.qdrant.edge.plain import plain
 from mcp_server_qdrant.qdrant.engine import Answer, Ask, Corpus, Point, WholeEngine
@@ -70,7 +70,7 @@ class TenantClient:
     async def get_collections(self) -> models.CollectionsResponse:
         """The names that the tenant may see."""
         response = await self._inner.get_collections()
-        seen, failed = await gathered([found.name for found in response.collections], self._sees)
+        seen, failed = await gather([found.name for found in response.collections], self._sees)
         if failed and not seen:
             raise next(iter(failed.values()))
         for name in failed:

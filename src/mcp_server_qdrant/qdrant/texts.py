@@ -8,8 +8,8 @@ from typing import Any
 
 from mcp_server_qdrant.core.datatypes import Payload
 from mcp_server_qdrant.core.errors import QdrantMcpError
-from mcp_server_qdrant.core.forms import apart
-from mcp_server_qdrant.core.notation import called
+from mcp_server_qdrant.core.forms import spaced
+from mcp_server_qdrant.core.notation import cite
 from mcp_server_qdrant.qdrant.engine import Engine
 
 SAMPLE = 24  # points
@@ -43,7 +43,7 @@ class Texts(tuple[str, ...]):
     def note(self, collection: str) -> str | None:
         """A sentence on the path that was found, if any."""
         found = self._found.get(collection)
-        return found and f"its texts are under {called(found)}; QDRANT_CONTENT_FIELDS may name more"
+        return found and f"its texts are under {cite(found)}; QDRANT_CONTENT_FIELDS may name more"
 
 
 def paths_of(fields: Sequence[str], collection: str) -> Sequence[str]:
@@ -107,5 +107,5 @@ def _is_text(value: str) -> bool:
     """True for several words, mostly of letters: no link, path, id, date or number."""
     words = value.split()
     signs = "".join(words)[:500]
-    several = len(words) > 1 or apart(value) != value
+    several = len(words) > 1 or spaced(value) != value
     return several and 2 * sum(map(str.isalpha, signs)) > len(signs)

@@ -6,10 +6,10 @@ from typing import Any
 
 from mcp_server_qdrant.core.datatypes import Document, Passage, Result, SearchPage, Status, Target
 from mcp_server_qdrant.core.dates import EARLIEST, Listed, Period
-from mcp_server_qdrant.core.exact import Exact, edges
+from mcp_server_qdrant.core.exact import Exact, word_boundaries
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.core.forms import compared
-from mcp_server_qdrant.core.notation import amount, called, clipped, some
+from mcp_server_qdrant.core.forms import comparable
+from mcp_server_qdrant.core.notation import cite, clipped, first_few, plural
 from mcp_server_qdrant.qdrant.read.newest import Newest
 from mcp_server_qdrant.qdrant.read.query import in_time
 from mcp_server_qdrant.search.present import (
@@ -68,11 +68,10 @@ async def undated(
     answers = await in_time(targets, counted, UNDATED_SECONDS)
     counts, failed = split_failures([target.collection for target in targets], answers)
     count = sum(counts.values())
-    said = [f"{amount(count, 'text')} without a date left out by since and until."] if count else []
+    said = [f"{plural(count, 'text')} without a date left out by since and until."] if count else []
     if unknown := [one.collection for one in failed]:
-        said.append(
-            f"{some(unknown, shown=called)}: texts without a date are left out by since and until."
-        )
+        left_out = "texts without a date are left out by since and until."
+        said.append(f"{first_few(unknown, shown=cite)}: {left_out}")
     return said
 
 
@@ -81,10 +80,10 @@ def phrases_of(query: str) -> list[re.Pattern[str]]:
 
     They match the words in order, with any separators, in a text normalised by `compared`.
     """
-    rows = [_WORD.findall(one) for one in Exact.in_query(query).phrases or (compared(query),)]
+    rows = [_WORD.findall(one) for one in Exact.in_query(query).phrases or (comparable(query),)]
     found = []
     for row in filter(None, rows):
-        before, after = edges(row[0][0] + row[-1][-1])
+        before, after = word_boundaries(row[0][0] + row[-1][-1])
         found.append(re.compile(before + r"\W+".join(map(re.escape, row)) + after))
     return found
 
@@ -146,7 +145,7 @@ def listing_page(
 
 def _passage(one: Document, room: int, phrases: Sequence[re.Pattern[str]]) -> Passage:
     """The first lines of a text, or those around the first phrase; `room` in tokens."""
-    found = next(filter(None, (phrase.search(compared(one.text)) for phrase in phrases)), None)
+    found = next(filter(None, (phrase.search(comparable(one.text)) for phrase in phrases)), None)
     start = max(found.start() - BEFORE, 0) if found and found.end() > 4 * room else 0
     text = dedented(one.text[start : start + LONGEST])
     return Passage(clipped(text, fitting(text, room, 4 * room)), one, one.section)
@@ -163,5 +162,5 @@ def _counted(listed: AllListed, count: int, shown: int) -> list[str]:
     said = [f"{texts}.{' Those without a date come last.' if without else ''}{older}"]
     if parts := [name for name, one in listed.items() if not one.complete]:
         unread = "it has no index for that, so that only some were looked at."
-        said.append(f"{some(parts, shown=called)}: {unread}")
+        said.append(f"{first_few(parts, shown=cite)}: {unread}")
     return said

@@ -21,7 +21,7 @@ from mcp_server_qdrant.core.datatypes import (
 )
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import LINES, WEAK, SearchRequest
-from mcp_server_qdrant.core.notation import called, every, some
+from mcp_server_qdrant.core.notation import cite, cite_all, first_few
 from mcp_server_qdrant.core.sentences import SIGNS, Sentence, sentences, tokens
 from mcp_server_qdrant.search.relevance import HALF, Hit, clamp, full_text, highest_bm25
 from mcp_server_qdrant.search.rerank import Ranked
@@ -95,7 +95,7 @@ def present(
         results=results,
         statuses=statuses,
         notes=[
-            *([f"No text found contains {every(lacking)}."] if lacking else []),
+            *([f"No text found contains {cite_all(lacking)}."] if lacking else []),
             *weakly,
             *order_notes(shown),
             *failure_notes(statuses),
@@ -219,7 +219,7 @@ def failure_notes(statuses: Iterable[Status]) -> list[str]:
     for status in statuses:
         if status.reason and status.state != "ok":
             found.setdefault(status.reason, []).append(status.collection)
-    return [f"{some(several, shown=called)}: {reason}" for reason, several in found.items()]
+    return [f"{first_few(several, shown=cite)}: {reason}" for reason, several in found.items()]
 
 
 def nothing_found(
@@ -237,7 +237,9 @@ def nothing_found(
     if not statuses and request.collections is None:
         return 'Nothing is stored there yet. collections=["*"] searches whatever there is.'
     if not statuses:
-        return f"No collection matches {every(request.collections or ())}: see qdrant-collections."
+        return (
+            f"No collection matches {cite_all(request.collections or ())}: see qdrant-collections."
+        )
     highest = f" (the best has {best.relevance:.2f})" if best else ""
     quotes = "leave out the quotes, within which every word must occur as written"
     ways = {
@@ -268,7 +270,7 @@ def missing_exact(hits: Iterable[Hit], query: Query) -> list[str]:
     if not query.exact:
         return []
     parts = (part for hit in hits for part in (hit, *hit.parts))
-    held = {one for part in parts for one in query.exact.held(full_text(part.document))}
+    held = {one for part in parts for one in query.exact.found_in(full_text(part.document))}
     return [one for one in (*query.exact.pieces, *query.exact.phrases) if one not in held]
 
 

@@ -26,8 +26,8 @@ from mcp_server_qdrant.core.datatypes import (
 )
 from mcp_server_qdrant.core.dates import own_date
 from mcp_server_qdrant.core.errors import EngineTimeout, QdrantMcpError, UnknownCollection
-from mcp_server_qdrant.core.expiry import expired
-from mcp_server_qdrant.core.notation import moment
+from mcp_server_qdrant.core.expiry import is_expired
+from mcp_server_qdrant.core.notation import parse_time
 from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.search.ranking import LONGEST, rank_candidates, successor_of
 from mcp_server_qdrant.search.relevance import Hit, by_score, highest_bm25
@@ -251,7 +251,7 @@ async def with_successors(
         newest = [
             hit
             for hit in newest
-            if not expired(hit.document, now) and not _begins_after(hit.document, end)
+            if not is_expired(hit.document, now) and not _begins_after(hit.document, end)
         ]
         every += newest
         late += failing
@@ -260,7 +260,7 @@ async def with_successors(
 
 def _begins_after(document: Document, end: datetime | None) -> bool:
     """True for a text that began after the end of a period, if there is one."""
-    begun = own_date(document) or moment(document.created_at)
+    begun = own_date(document) or parse_time(document.created_at)
     return bool(end and begun and begun >= end)
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from mcp_server_qdrant.core.datatypes import PointId
 from mcp_server_qdrant.core.dates import MONTHS, WEEKDAYS, date_of
 from mcp_server_qdrant.core.errors import QdrantMcpError
-from mcp_server_qdrant.core.subjects import beyond, tells_of_change, unrelated
+from mcp_server_qdrant.core.subjects import above_unrelated, tells_of_change, unrelated_cosine
 from mcp_server_qdrant.search.relevance import Hit, series_of
 from mcp_server_qdrant.search.retrieve import Fetch
 from mcp_server_qdrant.search.speakers import speaker_of
@@ -64,7 +64,7 @@ class _Text(NamedTuple):
 
 async def in_order_of_time(fetch: Fetch, hits: Sequence[Hit], query: Query) -> list[Hit]:
     """Give the newest text about a subject the rank of the best one; best first."""
-    floor = unrelated(hit.dense for hit in hits if hit.dense is not None)
+    floor = unrelated_cosine(hit.dense for hit in hits if hit.dense is not None)
     texts = await _texts(fetch, hits, query, floor)
     ordered = list(hits)
     while texts:
@@ -103,7 +103,7 @@ async def _texts(fetch: Fetch, hits: Sequence[Hit], query: Query, floor: float) 
             terms = frozenset(query.words.tokens(text))
             asked = terms & weights.keys()
             words = sum(weights[term] for term in asked)
-            meaning = beyond(hits[n].dense or 0.0, floor)
+            meaning = above_unrelated(hits[n].dense or 0.0, floor)
             changed = tells_of_change(text)
             texts.append(_Text(n, hits[n], when, vector, terms, asked, words, meaning, changed))
     return texts
@@ -158,7 +158,7 @@ def _corrects(one: _Text, other: _Text, best: _Text, floor: float) -> bool:
     shared = one.terms & other.terms
     if not shared or len(one.vector) != len(other.vector):
         return False  # of different models
-    cosine = beyond(float(one.vector @ other.vector), floor)
+    cosine = above_unrelated(float(one.vector @ other.vector), floor)
     if cosine >= CLOSE or not (one.fits(best) and other.fits(best)):
         return cosine >= CLOSE
     newer = max(one, other, key=lambda text: text.date)

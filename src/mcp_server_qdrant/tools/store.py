@@ -12,22 +12,22 @@ from pydantic import BeforeValidator, Field
 
 from mcp_server_qdrant.core.context import speaker
 from mcp_server_qdrant.core.datatypes import Document, NewDocument
-from mcp_server_qdrant.core.dates import lasting, stated
+from mcp_server_qdrant.core.dates import calendar_dates, parse_date
 from mcp_server_qdrant.core.errors import BackendError, RequestError, UnknownCollection
-from mcp_server_qdrant.core.expiry import expired, expiry
+from mcp_server_qdrant.core.expiry import is_expired, parse_expiry
 from mcp_server_qdrant.core.fields import Id, JsonObject, Tags, Text, Word, one_or_many
 from mcp_server_qdrant.core.notation import (
     CALENDAR,
-    amount,
     as_point_id,
-    called,
+    cite,
     document_id,
-    impossible,
+    impossible_time,
+    is_tool_id,
     iso,
-    line,
-    made_here,
+    one_line,
     own_id,
     part_of,
+    plural,
     short_id,
 )
 from mcp_server_qdrant.core.writes import Changes, Stored
@@ -116,9 +116,9 @@ async def store(
     if edit is not None and (information is not None or id is None):
         raise RequestError("edit needs the id of a stored text, and no information.")
     now = services.store.now()
-    metadata = lasting(metadata, now)
+    metadata = calendar_dates(metadata, now)
     created_at = _parse_created_at(metadata)
-    ends = None if expires is None else expiry(expires, now)
+    ends = None if expires is None else parse_expiry(expires, now)
     words = None if tags is None else tuple(dict.fromkeys(t for t in tags if t.strip()))
     if information is None and supersedes and id is None:
         raise RequestError(
@@ -174,7 +174,7 @@ async def _change(
     one = await _find_text(services, id, named, moved_from)
     if one is None and edit:
         said = await explain_missing(services, id, None)
-        none = f"There is no text {called(id)}: edit takes the id of a stored one."
+        none = f"There is no text {cite(id)}: edit takes the id of a stored one."
         raise RequestError(" ".join([none, *said]))
     if one is None:
         bare = changes == Changes() and supersedes is None
@@ -186,7 +186,7 @@ async def _change(
     first = (one.head or one.id,)
     done = Stored(one.collection, one.document or str(one.id), first, updated=True)
     bare = changes == Changes() and olds is None
-    if expired(one, services.store.now()) and (bare or (edit and changes.expires is None)):
+    if is_expired(one, services.store.now()) and (bare or (edit and changes.expires is None)):
         changes = replace(changes, expires="")
     elsewhere = named not in (None, one.collection)
     if olds is None or elsewhere or changes != Changes() or edit:
@@ -239,7 +239,7 @@ async def _restore(
         return _store_result(await services.revision.revise(one, Changes(expires="")))
     if version is None:
         said = await explain_missing(services, id, None)
-        none = f"There is no text {called(id)}: give information to store one, or the id of a"
+        none = f"There is no text {cite(id)}: give information to store one, or the id of a"
         raise RequestError(" ".join([none, "found text to change it.", *said]))
     if not bare:
         raise RequestError("An earlier version comes back as it was: give its id alone.")
@@ -271,9 +271,9 @@ def _check_text(information: str | None) -> str:
 
 def _parse_created_at(metadata: Mapping[str, Any] | None) -> datetime | None:
     said = (metadata or {}).get("created_at")
-    when = stated(said)
+    when = parse_date(said)
     if said is not None and when is None:
-        fault = CALENDAR if impossible(said) else "no date such as 2026-05-31"
+        fault = CALENDAR if impossible_time(said) else "no date such as 2026-05-31"
         raise RequestError(f"metadata.created_at is {fault}: correct it, or leave it out.")
     return when
 
@@ -307,23 +307,21 @@ async def _check_id(services: Services, id: str, collection: str, seen: str | No
                 raise RequestError(name_successor(found[0], "store the correction under that id."))
             return
     said, point = list[str](), as_point_id(id)
-    if made_here(id) or point is not None:
+    if is_tool_id(id) or point is not None:
         said = await explain_missing(services, id, None)
-    versions = await services.history.versions(id) if said and not made_here(id) else []
+    versions = await services.history.versions(id) if said and not is_tool_id(id) else []
     theirs = point is not None and versions and versions[0].id.startswith(f"{short_id(point)}@")
     if versions and versions[0].own == id and not theirs:
         return  # a name chosen by the caller can be reused
     part, earlier = part_of(id), await services.history.version(id)
     if part and (whole := await _find_text(services, part[0], collection)):
-        said = [f"The text {called(part[0])} has {amount(whole.chunks, 'part')} now."]
+        said = [f"The text {cite(part[0])} has {plural(whole.chunks, 'part')} now."]
     elif earlier and earlier.id == id:
         said = ["It is an earlier version: give the id alone to bring it back."]
-    elif made_here(id) and (other := await _find_text(services, id, None)):
-        said = [f"It is of {called(other.collection)}."]
-    if said or made_here(id):
-        none = (
-            f"There is no text {called(id)} in {called(collection)}: store a new one without id, "
-        )
+    elif is_tool_id(id) and (other := await _find_text(services, id, None)):
+        said = [f"It is of {cite(other.collection)}."]
+    if said or is_tool_id(id):
+        none = f"There is no text {cite(id)} in {cite(collection)}: store a new one without id, "
         raise RequestError(" ".join([f"{none}or give the id of a found one.", *said]))
 
 
@@ -351,7 +349,7 @@ async def _find_outdated(
         found = await _find_text(services, id, collection)
         if found is None:
             said = await explain_missing(services, id, None)
-            none = f"supersedes: there is no text {called(id)}: use the id of a found one."
+            none = f"supersedes: there is no text {cite(id)}: use the id of a found one."
             raise RequestError(" ".join([none, *said]))
         olds.append(found)
     return olds
@@ -377,9 +375,9 @@ def _store_result(done: Stored, renamed: Sequence[str] = ()) -> CallToolResult:
     text = as_text(done)
     if renamed:
         text += (
-            f" The folder of collection {called(renamed[0])} is gone, and may be this one under a "
+            f" The folder of collection {cite(renamed[0])} is gone, and may be this one under a "
             "new name: name that collection, or have its owner run mcp-server-qdrant describe "
-            f"{called(renamed[0])} --folder with the new path."
+            f"{cite(renamed[0])} --folder with the new path."
         )
     return make_result(text, values)
 
@@ -392,11 +390,11 @@ def as_text(done: Stored) -> str:
     parts = f" in {len(done.ids)} parts" if len(done.ids) > 1 else ""
     if done.replaced > 1:
         parts += f" instead of all its {done.replaced} parts"
-    place = f"collection {called(done.collection)}{made}{parts}"
-    own = called(own_id(done.collection, done.ids[0], done.document))
+    place = f"collection {cite(done.collection)}{made}{parts}"
+    own = cite(own_id(done.collection, done.ids[0], done.document))
     said = [f"{verb} {'to' if done.moved else 'in'} {place}: id {own}."]
     if done.masked:
-        said.append(f"{amount(done.masked, 'secret')} in it masked.")
+        said.append(f"{plural(done.masked, 'secret')} in it masked.")
     if done.kept:
         said.append(f"Kept as before: {', '.join(done.kept)}.")
     said += [*_how_found(done), *describe_links(done)]
@@ -412,10 +410,10 @@ def as_text(done: Stored) -> str:
 def _how_found(done: Stored) -> list[str]:
     """A sentence if the text has no vector."""
     if done.without_vector:
-        why = line(done.without_vector.removeprefix("keywords only: "), None)
+        why = one_line(done.without_vector.removeprefix("keywords only: "), None)
         return [f"Found by keywords only: {why}."]
     if done.lacking:
-        return [f"Found by keywords only, until this is mended: {line(done.lacking, None)}"]
+        return [f"Found by keywords only, until this is mended: {one_line(done.lacking, None)}"]
     later = "Found by keywords now, by meaning once the model is there."
     return [later] if done.pending else []
 
@@ -428,7 +426,7 @@ def _previous_notes(done: Stored) -> list[str]:
     elif before.file:
         said.append("It is from a file: the next sync of its folder brings the file's text back.")
     if before.fault:
-        said.append(f"The version before was not kept: {line(before.fault, None)}")
+        said.append(f"The version before was not kept: {one_line(before.fault, None)}")
     elif before.id:
-        said.append(f"The version before: id {called(before.id)}, kept {before.days} days.")
+        said.append(f"The version before: id {cite(before.id)}, kept {before.days} days.")
     return said

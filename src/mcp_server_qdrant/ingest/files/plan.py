@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.core.notation import amount
+from mcp_server_qdrant.core.notation import plural
 from mcp_server_qdrant.ingest.files.state import KnownFile, SyncRequest
 from mcp_server_qdrant.ingest.files.walk import Found, Problem, Seen
 from mcp_server_qdrant.ingest.formats.load import format_of
@@ -76,6 +76,6 @@ def _check_harmless(request: SyncRequest, seen: Seen, known: Iterable[str]) -> N
         replaced = len(stored) == 1 and any(path.startswith(prefix) for path in there)
         if stored and not replaced and there.isdisjoint(stored):
             raise RequestError(
-                f"{request.collection!r} holds {amount(len(stored), 'file')} of {source.name!r}, "
+                f"{request.collection!r} holds {plural(len(stored), 'file')} of {source.name!r}, "
                 f"and this folder has none of them. {ADVICE}"
             )

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_server_qdrant.core.errors import UnusableFile, contained
-from mcp_server_qdrant.core.notation import SURROGATE, moment
+from mcp_server_qdrant.core.notation import SURROGATE, parse_time
 from mcp_server_qdrant.ingest.formats import html
 from mcp_server_qdrant.ingest.formats.base import (
     BOMS,
@@ -162,7 +162,7 @@ def header(message: "Message", name: str) -> str:
 
 def date_of(message: "Message") -> datetime | None:
     """The declared date of a message."""
-    return moment(getattr(_decode_header(message, "Date"), "datetime", None))
+    return parse_time(getattr(_decode_header(message, "Date"), "datetime", None))
 
 
 @dataclass(slots=True)
