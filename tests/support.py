@@ -16,7 +16,7 @@ from mcp.types import CallToolResult
 from qdrant_client import models
 
 from mcp_server_qdrant.app.server import make_server
-from mcp_server_qdrant.app.services import Services, Shared, wire
+from mcp_server_qdrant.app.services import Services, Shared, assemble
 from mcp_server_qdrant.core.datatypes import (
     Document,
     ModelChoice,
@@ -266,7 +266,7 @@ async def memory_services(
         return
     settings = make_settings(**{"qdrant_read_only": True} | values)
     known = registry(*encoders or (FakeEncoder(),), mapping=settings.collection_models)
-    services = wire(settings, engine, known)  # type: ignore[arg-type]
+    services = assemble(settings, engine, known)  # type: ignore[arg-type]
     try:
         yield services
     finally:
@@ -288,7 +288,7 @@ async def memory_server(
     settings = make_settings(**values)
 
     async def opened() -> Shared:
-        return wire(settings, engine, registry(*encoders or (FakeEncoder(),))).shared  # type: ignore[arg-type]
+        return assemble(settings, engine, registry(*encoders or (FakeEncoder(),))).shared  # type: ignore[arg-type]
 
     async with served(settings, opened) as client:
         yield client

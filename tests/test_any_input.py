@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, reject, settings
 from hypothesis import strategies as st
 from qdrant_client import models
 
-from mcp_server_qdrant.core.notation import moment
+from mcp_server_qdrant.core.notation import parse_time
 from mcp_server_qdrant.ingest.files.state import SyncRequest
 from mcp_server_qdrant.ingest.files.walk import sources
 from mcp_server_qdrant.ingest.formats.jsonl import IDS, TEXTS, TIMES
@@ -155,7 +155,7 @@ async def test_foreign_points_with_any_times_are_found_and_told_of(tmp_path):
                     assert not found.is_error, said(found)
                     assert len(found.structured_content["results"]) >= len(payloads)
                 told = run(client.call_tool("qdrant-collections", {})).structured_content
-                assert moment(told["collections"][0]["updated_at"])
+                assert parse_time(told["collections"][0]["updated_at"])
 
             search()
 

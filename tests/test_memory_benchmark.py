@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mcp_server_qdrant.app.server import make_server
-from mcp_server_qdrant.app.services import Shared, wire
+from mcp_server_qdrant.app.services import Shared, assemble
 from mcp_server_qdrant.qdrant.client import open_client
 from tests.fakes import FakeEncoder
 from tests.support import make_settings, registry
@@ -198,7 +198,7 @@ def test_beam_is_read_as_published_its_cut_chats_where_there_are(modules, beam):
 async def test_exchanges_hold_their_turns_and_a_stopped_run_goes_on(modules, beam, tmp_path):
     async def opened() -> Shared:
         client = await open_client(url=":memory:", timeout=5)
-        return wire(make_settings(), client, registry(FakeEncoder())).shared
+        return assemble(make_settings(), client, registry(FakeEncoder())).shared
 
     run, histories = modules["run"], modules["histories"].read(beam)
     made = []
@@ -292,7 +292,7 @@ def made_up(tmp_path: Path) -> Path:
 async def test_longmemeval_goes_through_the_tools_of_the_server(modules, made_up, at_once):
     async def opened() -> Shared:
         client = await open_client(url=":memory:", timeout=5)
-        return wire(make_settings(), client, registry(FakeEncoder())).shared
+        return assemble(make_settings(), client, registry(FakeEncoder())).shared
 
     run, figures = modules["run"], modules["figures"]
     histories = modules["histories"].read(made_up)
@@ -328,7 +328,7 @@ async def test_growth_searches_each_question_among_more_and_more_histories(
 ):
     async def opened() -> Shared:
         client = await open_client(url=":memory:", timeout=5)
-        return wire(make_settings(), client, registry(FakeEncoder())).shared
+        return assemble(make_settings(), client, registry(FakeEncoder())).shared
 
     growth = modules["growth"]
     monkeypatch.setattr(growth, "SIZES", (1, 2, 4))

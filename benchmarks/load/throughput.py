@@ -95,7 +95,7 @@ def serve(kind: str, port: int) -> None:
     chosen = settings()
     monitor = Monitor(chosen)
     mcp = make_server(chosen, ready, monitor=monitor)
-    with http.listening("127.0.0.1", port) as listener:
+    with http.open_listener("127.0.0.1", port) as listener:
         asyncio.run(http.serve(mcp, "streamable-http", chosen, monitor, listener))
 
 

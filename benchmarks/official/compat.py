@@ -25,7 +25,7 @@ import servers
 
 from mcp_server_qdrant.app.models import open_encoders
 from mcp_server_qdrant.app.process import local_models
-from mcp_server_qdrant.app.services import Services, wire
+from mcp_server_qdrant.app.services import Services, assemble
 from mcp_server_qdrant.core.datatypes import Document, NewDocument
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.qdrant.client import open_local_mode
@@ -110,7 +110,7 @@ async def ours(official: Official) -> AsyncIterator[Services]:
     """Our services over the same local-mode folder."""
     settings = Settings(qdrant_url=":memory:", fastembed_cache_path=official.cache)
     client = open_local_mode(official.folder)
-    services = wire(settings, client, open_encoders(settings, local_models()))
+    services = assemble(settings, client, open_encoders(settings, local_models()))
     try:
         yield services
     finally:

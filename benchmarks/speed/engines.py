@@ -25,7 +25,7 @@ from fill_ours import NEVER, synthetic_notes, write
 
 from mcp_server_qdrant.app.models import open_encoders
 from mcp_server_qdrant.app.process import local_models
-from mcp_server_qdrant.app.services import Services, wire
+from mcp_server_qdrant.app.services import Services, assemble
 from mcp_server_qdrant.core.context import PHASES, Recorder, recording
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.qdrant.client import open_client
@@ -172,7 +172,7 @@ async def services(cache: Path, way: Mapping[str, Any]) -> AsyncIterator[tuple[S
             url=settings.qdrant_url,
             timeout=60,
         )
-    made = wire(settings, client, open_encoders(settings, local_models()))
+    made = assemble(settings, client, open_encoders(settings, local_models()))
     phases = Phases()
     try:
         await made.encoders.default.ready(60)

@@ -24,7 +24,7 @@ import ingest
 from mcp_server_qdrant.app.models import open_encoders
 from mcp_server_qdrant.app.process import local_models
 from mcp_server_qdrant.app.server import make_server
-from mcp_server_qdrant.app.services import Services, Shared, wire
+from mcp_server_qdrant.app.services import Services, Shared, assemble
 from mcp_server_qdrant.core.datatypes import Selection
 from mcp_server_qdrant.ingest.files.state import SyncRequest
 from mcp_server_qdrant.ingest.files.walk import sources
@@ -66,7 +66,7 @@ async def _measure(folder: Path, cache: Path) -> dict[str, Figures]:
         collection_name=servers.COLLECTION,
     )
     client = await EdgeClient.open(folder, timeout=60)
-    services = wire(settings, client, open_encoders(settings, local_models()))
+    services = assemble(settings, client, open_encoders(settings, local_models()))
     try:
         await services.encoders.default.ready(60)
         find, store = tools(settings, services)

@@ -8,7 +8,7 @@ import pytest
 from qdrant_client import models
 
 from mcp_server_qdrant.app.models import open_encoders
-from mcp_server_qdrant.app.services import Services, wire
+from mcp_server_qdrant.app.services import Services, assemble
 from mcp_server_qdrant.encoders.local.models import Models
 from mcp_server_qdrant.encoders.registry import NO_MODEL
 from mcp_server_qdrant.encoders.remote.openai import OpenAIEncoder
@@ -55,7 +55,9 @@ def opened(
             }
             | values
         )
-        made = wire(settings, await empty_edge(engine_folder), open_encoders(settings, Models()))
+        made = assemble(
+            settings, await empty_edge(engine_folder), open_encoders(settings, Models())
+        )
         try:
             yield made
         finally:
@@ -92,7 +94,7 @@ async def test_without_a_provider_old_collections_are_searched_by_keyword(opened
     async with opened() as services:
         await remember(services, "notes", "roses need sun")
         bare = make_settings(embedding_provider="none", qdrant_read_only=True)
-        without = wire(bare, services.client, open_encoders(bare, Models()))
+        without = assemble(bare, services.client, open_encoders(bare, Models()))
         page = await find(without, "roses", "notes")
 
     assert texts(page) == ["roses need sun"]
@@ -106,7 +108,7 @@ async def test_a_service_that_is_down_leaves_keywords_and_later_fills_in(opened,
         (stored,) = await remember(services, "notes", "moss likes shade")
         page = await find(services, "moss", "notes")
         stub.replies = []
-        encoder = services.encoders.of(None)
+        encoder = services.encoders.started(None)
         back = await encoder.ready(5)
         target = await services.catalog.target("notes")
         points = services.store.points

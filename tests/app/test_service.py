@@ -13,7 +13,7 @@ import pytest
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.app import service as serving
 from mcp_server_qdrant.app.opening import Opening
-from mcp_server_qdrant.app.place import hold, place, succeed, take
+from mcp_server_qdrant.app.place import hold, place, take_over, take_when_free
 from mcp_server_qdrant.app.service import Service, run, serving_pipes
 from mcp_server_qdrant.core.context import visiting, within_request
 from mcp_server_qdrant.core.errors import EngineUnavailable
@@ -353,13 +353,13 @@ async def test_a_server_in_the_foreground_yields_to_nobody(store):
         assert await newer.end() == [{"exit": 0}]
         assert {"yielding": True} not in await leave.end()
         with pytest.raises(EngineUnavailable, match="Another process serves these collections"):
-            await asyncio.to_thread(take, store.settings)
+            await asyncio.to_thread(take_over, store.settings)
 
 
 async def test_a_server_in_the_foreground_takes_the_store_from_one_in_the_background(store, quick):
     task = await started(store)
     client = await store.client()
-    lock = await asyncio.to_thread(take, store.settings)
+    lock = await asyncio.to_thread(take_over, store.settings)
     assert await client.hear() is None
     await task
 
@@ -371,14 +371,14 @@ async def test_a_server_in_the_foreground_takes_the_store_from_one_in_the_backgr
 
 async def test_who_comes_second_finds_the_first_or_waits_until_it_has_gone(store, monkeypatch):
     async with store.serving():
-        assert await asyncio.to_thread(succeed, store.settings) is None
+        assert await asyncio.to_thread(take_when_free, store.settings) is None
     lock = hold(store.settings)
-    second = asyncio.create_task(asyncio.to_thread(succeed, store.settings))
+    second = asyncio.create_task(asyncio.to_thread(take_when_free, store.settings))
     await asyncio.sleep(0)
     lock.release()
     (await second).release()
     monkeypatch.setattr("mcp_server_qdrant.app.place.TURN_SECONDS", 0.0)
     lock = hold(store.settings)
     with pytest.raises(EngineUnavailable, match="in use by another process"):
-        await asyncio.to_thread(succeed, store.settings)
+        await asyncio.to_thread(take_when_free, store.settings)
     lock.release()

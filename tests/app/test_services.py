@@ -12,10 +12,10 @@ async def test_a_collection_is_described_without_stop_words_of_its_own_language(
     async with memory_services() as services:
         await remember(services, "boote", *GERMAN)
         await remember(services, "books", *ENGLISH)
-        unknown, _ = await services.described(["boote", "books"])
+        unknown, _ = await services.describe_collections(["boote", "books"])
         assert unknown.description is None  # its words are counted in the background
         await services.lexicon.settled()
-        boats, books = await services.described(["boote", "books"])
+        boats, books = await services.describe_collections(["boote", "books"])
 
     assert (boats.description or "").startswith("kahn, ")
     told = {*(boats.description or "").split(", ")} | {*(books.description or "").split(", ")}

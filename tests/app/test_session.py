@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from mcp_server_qdrant.app.session import fault, mend, sound_lines
+from mcp_server_qdrant.app.session import line_error, mark_surrogates, sound_lines
 from tests import forked
 
 
@@ -28,7 +28,7 @@ def test_lines_are_utf8_and_other_readers_of_stdin_find_nothing():
 
 @pytest.mark.parametrize("line", ['{"a": "\\ud800"}', '{"a": "\\uDFFFx"}'])
 def test_a_lone_surrogate_is_marked(line):
-    mended = mend(line)
+    mended = mark_surrogates(line)
 
     assert mended.endswith("\n")
     json.loads(mended)["a"].encode()
@@ -63,7 +63,7 @@ NESTED = PING.replace('"ping"', '"ping","params":{"a":%s}')
     ],
 )
 def test_a_line_that_is_no_message_is_answered_by_an_error(line, code, own):
-    answer = json.loads(fault(line).model_dump_json(by_alias=True, exclude_unset=True))
+    answer = json.loads(line_error(line).model_dump_json(by_alias=True, exclude_unset=True))
 
     assert answer["jsonrpc"] == "2.0"
     assert (answer["id"], answer["error"]["code"]) == (own, code)
@@ -82,7 +82,7 @@ def test_a_line_that_is_no_message_is_answered_by_an_error(line, code, own):
     ],
 )
 def test_messages_and_blank_lines_go_to_the_sdk(line):
-    assert fault(line) is None
+    assert line_error(line) is None
 
 
 async def test_a_byte_order_mark_before_a_line_is_no_part_of_it():
@@ -102,4 +102,4 @@ async def test_a_byte_order_mark_before_a_line_is_no_part_of_it():
 
 @pytest.mark.parametrize("line", ['{"a": "\\ud800"', "\\ud800", '["\\ud800", ' + "[" * 100_000])
 def test_what_is_no_json_is_left_to_the_sdk(line):
-    assert mend(line) == line
+    assert mark_surrogates(line) == line

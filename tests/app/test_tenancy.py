@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server_qdrant.app.services import KEPT, Services, Shared, wire
+from mcp_server_qdrant.app.services import KEPT, Services, Shared, assemble
 from mcp_server_qdrant.core.context import Caller, calling
 from mcp_server_qdrant.core.errors import RequestError, UnknownCollection
 from mcp_server_qdrant.qdrant.client import open_client
@@ -141,9 +141,12 @@ async def test_what_a_collection_is_about_is_made_of_own_texts(house):
     await remember(blue, "notes", *["zebrafish budget"] * 2, "zebrafish plan")
     await remember(red, "notes", "copper bridge", "copper garden")
     for services in (red, blue):
-        await services.described(["notes"])
+        await services.describe_collections(["notes"])
         await services.lexicon.settled()
-    (ours,), (theirs,) = await red.described(["notes"]), await blue.described(["notes"])
+    (ours,), (theirs,) = (
+        await red.describe_collections(["notes"]),
+        await blue.describe_collections(["notes"]),
+    )
 
     assert ours.description == "copper, bridge, garden"
     assert theirs.description == "zebrafish, budget, plan"
@@ -169,7 +172,7 @@ async def test_tags_and_spelling_are_of_own_texts(house):
 
 async def test_where_no_tenants_are_kept_apart_a_filter_may_ask_about_ids():
     async with memory_engine() as engine:
-        alone = wire(make_settings(), engine, registry(FakeEncoder()))
+        alone = assemble(make_settings(), engine, registry(FakeEncoder()))
         await remember(alone, "notes", "the handbook", id="handbook")
         await remember(alone, "notes", "another handbook")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcp_server_qdrant.app.services import wire
+from mcp_server_qdrant.app.services import assemble
 from mcp_server_qdrant.app.upkeep import check_visible
 from mcp_server_qdrant.app.upkeep import engine as engine_at
 from mcp_server_qdrant.core.errors import DiskFull, RequestError
@@ -43,7 +43,7 @@ async def brought_in(folder: Path, engine: Any) -> None:
 
 def reader(folder: Path, engine: Any) -> Any:
     """Services that write nothing."""
-    return wire(settings_of(folder, qdrant_read_only=True), engine, registry(FakeEncoder()))
+    return assemble(settings_of(folder, qdrant_read_only=True), engine, registry(FakeEncoder()))
 
 
 async def points(engine: Any, name: str = "notes") -> dict:
@@ -110,7 +110,7 @@ async def test_what_failed_in_the_middle_goes_on_at_the_next_start(tmp_path, cap
         assert journal(tmp_path) == {"notes": "begun"}
         engine.broken_methods.clear()
         if method == "update_vectors":  # it is there already, and may be used
-            services = wire(settings_of(tmp_path), engine, registry(FakeEncoder()))
+            services = assemble(settings_of(tmp_path), engine, registry(FakeEncoder()))
             await remember(services, "notes", "a zebra crossing")
             (info,) = await services.catalog.describe()
             assert "upgrade is running" in info.note
@@ -144,7 +144,7 @@ async def test_points_that_cannot_be_read_are_counted_where_people_look(tmp_path
     replace(tmp_path, 4, b"")
     async with edge(tmp_path) as engine:
         await brought_in(tmp_path, engine)
-        services = wire(
+        services = assemble(
             settings_of(tmp_path, qdrant_read_only=True), engine, registry(FakeEncoder())
         )
         (info,) = await services.catalog.describe()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from mcp_server_qdrant.app.services import wire
+from mcp_server_qdrant.app.services import assemble
 from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from tests.fakes import FakeEncoder
@@ -24,7 +24,9 @@ def engine(tmp_path: Path) -> str:
 
     async def fill() -> None:
         client = await EdgeClient.open(tmp_path / "engine")
-        services = wire(make_settings(embedding_provider="none"), client, registry(FakeEncoder()))
+        services = assemble(
+            make_settings(embedding_provider="none"), client, registry(FakeEncoder())
+        )
         for text in ("the first", "the second\nof two lines", "the third"):
             await services.store.store(NewDocument(text, id="x"), "notes", create=True)
         await services.deletion.by_ids(await services.deletion.named(["x"]))

@@ -7,7 +7,7 @@ from time import process_time
 
 import pytest
 
-from mcp_server_qdrant.core.asking import SHORT, asks, question
+from mcp_server_qdrant.core.asking import SHORT, asking_parts, question
 
 ASKED = "where is the key of the shed"
 RULES = """You are a careful assistant of a family. You answer in short sentences.
@@ -154,7 +154,7 @@ def test_a_question_that_refers_to_the_sentence_before_has_it():
     ],
 )
 def test_the_parts_of_a_prompt_that_may_be_about_something(prompt, parts):
-    assert asks(prompt, 3) == parts
+    assert asking_parts(prompt, 3) == parts
 
 
 @pytest.mark.parametrize("piece", ["<a ", "`", "```\n", "a.b/", "? ", "you ", ": ", "@a/"])
@@ -162,6 +162,6 @@ def test_the_time_is_in_proportion_to_the_text(piece):
     text = piece * (1_000_000 // len(piece))
     began = process_time()
     question(text)
-    asks(text, 3)
+    asking_parts(text, 3)
 
     assert process_time() - began < 5

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mcp_server_qdrant.core.bounded import SMALL, TooLarge, weigh
+from mcp_server_qdrant.core.bounded import SMALL, TooLarge, check_weight
 
 VECTORS = json.dumps([{"id": n, "vector": [n / 7] * 3_072} for n in range(64)]).encode()
 TEXTS = json.dumps([{"text": "a text, {of} [code]; " * 100} for n in range(300)]).encode()
@@ -12,7 +12,7 @@ TEXTS = json.dumps([{"text": "a text, {of} [code]; " * 100} for n in range(300)]
 
 @pytest.mark.parametrize("answer", [VECTORS, TEXTS, b"{" * SMALL], ids=["vectors", "texts", "few"])
 def test_answers_as_servers_give_them_are_light_enough(answer):
-    weigh([answer])
+    check_weight([answer])
 
 
 @pytest.mark.parametrize("sign", [b"{},", b"[],", b"0,"])
@@ -20,6 +20,6 @@ def test_what_would_take_much_memory_is_refused_in_whatever_pieces_it_comes(sign
     pieces = [sign] * 1_100_000
 
     with pytest.raises(TooLarge):
-        weigh(pieces)
+        check_weight(pieces)
     with pytest.raises(TooLarge):
-        weigh([b"".join(pieces)])
+        check_weight([b"".join(pieces)])

@@ -11,7 +11,7 @@ from mcp_server_qdrant.core.context import (
     caller,
     calling,
     granted,
-    left,
+    seconds_left,
     speaker,
     speaking,
     visiting,
@@ -24,22 +24,22 @@ ANA = Caller("ana", frozenset({READ}), {"team": "blue"})
 
 def test_inside_less_and_less_is_left_and_outside_nothing_is_said():
     with within(10):
-        first, second = left(), left()
+        first, second = seconds_left(), seconds_left()
 
     assert 9 < second <= first <= 10
-    assert left() is None
+    assert seconds_left() is None
 
 
 def test_after_the_end_a_call_has_a_moment_and_not_all_of_its_own_time():
     with within(-5):
-        assert left() == MOMENT
+        assert seconds_left() == MOMENT
 
 
 def test_the_inner_end_counts_inside():
     with within(10):
         with within(5):
-            assert left() <= 5
-        assert left() > 5
+            assert seconds_left() <= 5
+        assert seconds_left() > 5
 
 
 def test_caller_and_visitor_are_known_inside_a_call_only():

@@ -7,7 +7,13 @@ import pytest
 
 from mcp_server_qdrant.core.context import use_zone
 from mcp_server_qdrant.core.datatypes import Document
-from mcp_server_qdrant.core.dates import at_time, date_of, indexed, lasting, span
+from mcp_server_qdrant.core.dates import (
+    calendar_dates,
+    date_of,
+    parse_period,
+    parse_versioned_id,
+    time_to_index,
+)
 from mcp_server_qdrant.core.errors import RequestError
 
 STORED = {"created_at": "2026-04-01T00:00:00Z", "updated_at": "2026-05-01T00:00:00Z"}
@@ -62,43 +68,45 @@ def zone():
 def test_a_day_or_month_is_understood_as_people_write_it(zone):
     zone(UTC)
     for iso, others in WRITTEN.items():
-        assert {text: span(text, NOW) for text in others} == dict.fromkeys(others, span(iso, NOW))
+        assert {text: parse_period(text, NOW) for text in others} == dict.fromkeys(
+            others, parse_period(iso, NOW)
+        )
 
 
 def test_a_weekday_that_is_still_to_come_this_week_is_that_of_the_last(zone):
     zone(UTC)
     wednesday = datetime(2026, 11, 25, 12, tzinfo=UTC)
 
-    assert span("friday", wednesday) == span("2026-11-20", NOW)
-    assert span("this friday", wednesday) == span("2026-11-27", NOW)
+    assert parse_period("friday", wednesday) == parse_period("2026-11-20", NOW)
+    assert parse_period("this friday", wednesday) == parse_period("2026-11-27", NOW)
 
 
 @pytest.mark.parametrize("text", ["03/04/2026", "4-3-2026", "id@03/04/2026"])
 def test_what_may_be_two_days_is_refused_with_both(text):
     with pytest.raises(RequestError, match=r"2026-0\d-0\d or 2026-0\d-0\d: write the one"):
-        at_time(text, NOW) if "@" in text else span(text, NOW)
+        parse_versioned_id(text, NOW) if "@" in text else parse_period(text, NOW)
 
 
 def test_days_are_those_of_the_time_zone_also_where_the_clocks_change(zone):
     zone(BERLIN)
 
-    assert span("today", NOW)[0] == datetime(2026, 11, 29, 23, tzinfo=UTC)
-    assert span("monday", NOW)[0] == datetime(2026, 11, 29, 23, tzinfo=UTC)
-    short = span("29.3.2026", NOW)
+    assert parse_period("today", NOW)[0] == datetime(2026, 11, 29, 23, tzinfo=UTC)
+    assert parse_period("monday", NOW)[0] == datetime(2026, 11, 29, 23, tzinfo=UTC)
+    short = parse_period("29.3.2026", NOW)
     assert short[1] - short[0] == timedelta(hours=23)
-    assert span("yesterday 14:00", NOW)[0] == datetime(2026, 11, 29, 13, tzinfo=UTC)
+    assert parse_period("yesterday 14:00", NOW)[0] == datetime(2026, 11, 29, 13, tzinfo=UTC)
     end = datetime(2026, 11, 28, 22, 59, 59, 999999, tzinfo=UTC)
-    assert at_time("plan@2026-11-28", NOW) == ("plan", end)
-    assert at_time("ada@example.com", NOW) is None
+    assert parse_versioned_id("plan@2026-11-28", NOW) == ("plan", end)
+    assert parse_versioned_id("ada@example.com", NOW) is None
 
 
 def test_a_mere_day_is_found_as_that_day_in_another_time_zone(zone):
     zone(BERLIN)
-    found = indexed(
+    found = time_to_index(
         date_of(Document(id=1, collection="c", text="", metadata={"date": "28.11.2026"}))
     )
     zone(LA)
-    first, after = span("2026-11-28", NOW)
+    first, after = parse_period("2026-11-28", NOW)
 
     assert first <= found < after
 
@@ -107,5 +115,9 @@ def test_dates_that_pass_away_are_kept_as_days_of_the_calendar(zone):
     zone(BERLIN)
     said = {"date": "yesterday", "created_at": "May 2026", "due": "today"}
 
-    assert lasting(said, NOW) == {"date": "2026-11-29", "created_at": "May 2026", "due": "today"}
-    assert lasting(None, NOW) is None
+    assert calendar_dates(said, NOW) == {
+        "date": "2026-11-29",
+        "created_at": "May 2026",
+        "due": "today",
+    }
+    assert calendar_dates(None, NOW) is None

@@ -82,4 +82,4 @@ def test_a_query_has_compounds_and_quoted_phrases(query, pieces, phrases):
     ],
 )
 def test_a_text_has_it_as_it_is_written(query, text, held):
-    assert bool(Exact.in_query(query).held(text)) == held
+    assert bool(Exact.in_query(query).found_in(text)) == held

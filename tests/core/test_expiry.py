@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.core.expiry import expiry
+from mcp_server_qdrant.core.expiry import parse_expiry
 
 NOW = datetime(2026, 11, 29, 1, 30, tzinfo=UTC)
 
@@ -29,10 +29,10 @@ NOW = datetime(2026, 11, 29, 1, 30, tzinfo=UTC)
     ],
 )
 def test_an_end_is_a_length_of_time_or_a_date_with_its_whole_day(said, end):
-    assert expiry(said, NOW) == end
+    assert parse_expiry(said, NOW) == end
 
 
 @pytest.mark.parametrize("said", ["soon", "90", "2026-02-30", "2026-11-28", "0 days", "3 days ago"])
 def test_what_is_no_time_or_past_is_refused(said):
     with pytest.raises(RequestError, match=r"^expires is "):
-        expiry(said, NOW)
+        parse_expiry(said, NOW)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_server_qdrant.core.forms import apart, compared, joined
+from mcp_server_qdrant.core.forms import comparable, compound_words, spaced
 
 SHAPED = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"
 
@@ -24,20 +24,21 @@ SHAPED = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"
     ],
 )
 def test_the_words_that_are_several(text, words):
-    assert [" ".join(parts) for _, parts in joined(text)] == words
+    assert [" ".join(parts) for _, parts in compound_words(text)] == words
 
 
 def test_a_million_letters_are_read_once():
-    assert [*joined("aB" * 500_000 + "1" * 500_000)] == []
+    assert [*compound_words("aB" * 500_000 + "1" * 500_000)] == []
 
 
 def test_what_a_reader_takes_for_the_same_compares_as_the_same():
     assert (
-        compared("O\ufb03ce\u00ad Cafe\u0301 \uff21\uff22\uff23\u2011\uff11") == "office café abc-1"
+        comparable("O\ufb03ce\u00ad Cafe\u0301 \uff21\uff22\uff23\u2011\uff11")
+        == "office café abc-1"
     )
-    assert compared(SHAPED) == SHAPED, "the joiner shapes a letter"
+    assert comparable(SHAPED) == SHAPED, "the joiner shapes a letter"
 
 
 def test_scripts_without_spaces_stand_apart():
-    assert apart("改用node.js开发").split() == ["改用", "node.js", "开发"]
-    assert apart("ใช้FastAPIสร้าง").split() == ["ใช้", "FastAPI", "สร้าง"]
+    assert spaced("改用node.js开发").split() == ["改用", "node.js", "开发"]
+    assert spaced("ใช้FastAPIสร้าง").split() == ["ใช้", "FastAPI", "สร้าง"]

@@ -8,18 +8,18 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.core.dates import span
+from mcp_server_qdrant.core.dates import parse_period
 from mcp_server_qdrant.core.notation import (
-    chain,
     date_paths,
-    impossible,
+    impossible_time,
     iso,
-    moment,
     name_fault,
     own_id,
+    parse_time,
     plain,
     point_id,
     short_id,
+    shortened_path,
     visible,
 )
 
@@ -67,21 +67,21 @@ NO_TIMES = ["", "yesterday", "May 2024", "2024-05", "2024-01-05 10:00 UTC", None
 
 @pytest.mark.parametrize("value", TIMES, ids=str)
 def test_a_time_is_read_in_utc(value):
-    assert moment(value) == TIMES[value]
-    assert moment(value).tzinfo is UTC
-    assert not impossible(value)
+    assert parse_time(value) == TIMES[value]
+    assert parse_time(value).tzinfo is UTC
+    assert not impossible_time(value)
 
 
 @pytest.mark.parametrize("value", IMPOSSIBLE, ids=lambda value: type(value).__name__)
 def test_a_time_that_no_calendar_has_is_none_and_told_apart(value):
-    assert moment(value) is None
-    assert impossible(value)
+    assert parse_time(value) is None
+    assert impossible_time(value)
 
 
 @pytest.mark.parametrize("value", NO_TIMES, ids=repr)
 def test_what_is_no_time_at_all_is_not_taken_for_one(value):
-    assert moment(value) is None
-    assert not impossible(value)
+    assert parse_time(value) is None
+    assert not impossible_time(value)
 
 
 zones = st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=minutes)))
@@ -102,9 +102,9 @@ zones = st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=
 @example("\ud800")
 @example(10**400)
 def test_every_value_is_a_time_that_can_be_stored_or_none(value):
-    when = moment(value)
+    when = parse_time(value)
 
-    assert when is None or moment(iso(when)) == when.replace(microsecond=0)
+    assert when is None or parse_time(iso(when)) == when.replace(microsecond=0)
 
 
 NOW = datetime(2026, 11, 22, 11, tzinfo=UTC)
@@ -157,11 +157,11 @@ NO_SPANS += ["99999999999d"]
 
 
 def test_a_date_is_all_the_time_that_it_names():
-    assert {text: span(text, NOW) for text in SPANS} == SPANS
+    assert {text: parse_period(text, NOW) for text in SPANS} == SPANS
 
 
 def test_what_names_no_time_has_no_span():
-    assert [text for text in NO_SPANS if span(text, NOW)] == []
+    assert [text for text in NO_SPANS if parse_period(text, NOW)] == []
 
 
 def test_a_field_is_looked_for_in_the_metadata_too_unless_it_is_a_path():
@@ -180,7 +180,7 @@ def test_a_field_is_looked_for_in_the_metadata_too_unless_it_is_a_path():
     ],
 )
 def test_a_path_that_is_too_long_loses_its_middle(path, length, shown):
-    assert chain(path, length) == shown
+    assert shortened_path(path, length) == shown
 
 
 @pytest.mark.parametrize(

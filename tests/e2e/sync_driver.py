@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from mcp_server_qdrant.app.services import wire
+from mcp_server_qdrant.app.services import assemble
 from mcp_server_qdrant.ingest import writer
 from mcp_server_qdrant.ingest.files.state import Report, SyncRequest
 from mcp_server_qdrant.ingest.files.walk import sources
@@ -51,7 +51,7 @@ class Steps:
 
 async def sync(engine: Any, folder: Path, encoder: Any = None) -> Report:
     """Make the collection the mirror of the folder."""
-    services = wire(
+    services = assemble(
         make_settings(qdrant_read_only=True), engine, registry(encoder or FakeEncoder())
     )
     request = SyncRequest(tuple(sources([folder])), COLLECTION, mirror=True)

@@ -3,7 +3,7 @@
 import pytest
 
 from mcp_server_qdrant.encoders import language
-from mcp_server_qdrant.encoders.language import certain, is_read_by, likely, sure
+from mcp_server_qdrant.encoders.language import detect, detect_strictly, is_read_by, probabilities
 
 
 @pytest.mark.parametrize(
@@ -20,11 +20,11 @@ from mcp_server_qdrant.encoders.language import certain, is_read_by, likely, sur
     ],
 )
 def test_a_text_has_a_language_where_that_is_certain(text, expected):
-    assert sure(text) == expected
+    assert detect(text) == expected
 
 
 def test_the_likeliest_language_comes_first_and_others_share_a_name():
-    shares = likely("Wie viele Punkte gab die Verteidigung ab?")
+    shares = probabilities("Wie viele Punkte gab die Verteidigung ab?")
 
     assert list(shares.values()) == sorted(shares.values(), reverse=True)
     assert next(iter(shares)) == "german"
@@ -35,8 +35,8 @@ def test_without_a_model_no_language_is_certain(monkeypatch, tmp_path, caplog):
     language._model.cache_clear()
     monkeypatch.setattr(language, "MODEL", tmp_path / "missing.ftz")
     try:
-        assert sure("Die Sicherung läuft jede Nacht.") is None
-        assert likely("Die Sicherung läuft jede Nacht.") == {}
+        assert detect("Die Sicherung läuft jede Nacht.") is None
+        assert probabilities("Die Sicherung läuft jede Nacht.") == {}
         assert "all texts count as English" in caplog.text
     finally:
         language._model.cache_clear()
@@ -54,7 +54,7 @@ def test_without_a_model_no_language_is_certain(monkeypatch, tmp_path, caplog):
     ],
 )
 def test_a_person_is_told_of_a_language_that_is_certain_only(text, language):
-    assert certain(text) == language
+    assert detect_strictly(text) == language
 
 
 @pytest.mark.parametrize(

@@ -17,15 +17,15 @@ from mcp_server_qdrant.hosting import reach
 from mcp_server_qdrant.hosting.reach import (
     Died,
     Ended,
-    awaited,
-    dialled,
-    guess,
+    connect,
+    connect_when_ready,
+    guess_place,
     hello,
     lines,
-    parsed,
-    shared,
+    locators,
+    may_share,
+    parse_object,
     start,
-    telling,
 )
 from mcp_server_qdrant.hosting.rendezvous import WIRE, place_of
 from tests.hosting.service import PATIENCE, Service, command
@@ -52,7 +52,7 @@ def real_processes(real_hosts):
 def test_without_a_setting_the_service_is_that_of_the_users_data_folder():
     data = platformdirs.user_data_path(APP, appauthor=False)
 
-    assert guess(telling(None)) == str(data / "service.json")
+    assert guess_place(locators(None)) == str(data / "service.json")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="compares with the platform's own")
@@ -72,11 +72,11 @@ def test_the_folders_are_those_of_platformdirs(kind, own, monkeypatch):
 
 def test_a_variable_names_the_folder_or_the_server(monkeypatch, tmp_path):
     monkeypatch.setenv("qdrant_local_path", "~/engine")
-    assert guess(telling(None)) == str(tmp_path / "engine" / "service.json")
+    assert guess_place(locators(None)) == str(tmp_path / "engine" / "service.json")
 
     monkeypatch.setenv("QDRANT_URL", "http://one:6333")
     monkeypatch.setenv("QDRANT_CACHE_PATH", "~/cache")
-    assert guess(telling(None)) == place_of("http://one:6333", "", tmp_path / "cache")
+    assert guess_place(locators(None)) == place_of("http://one:6333", "", tmp_path / "cache")
 
 
 def test_a_settings_file_does_the_same_and_the_environment_wins(monkeypatch, tmp_path):
@@ -86,19 +86,23 @@ def test_a_settings_file_does_the_same_and_the_environment_wins(monkeypatch, tmp
     other = tmp_path / "other.env"
     other.write_text("QDRANT_LOCAL_PATH=/from/other\nQDRANT_SHARE_PROCESS=false\n")
 
-    assert guess(telling(None)) == "/from/own/service.json"
-    assert guess(telling(str(other))) == guess(telling("~/other.env")) == "/from/other/service.json"
-    assert not shared(telling(str(other)))
+    assert guess_place(locators(None)) == "/from/own/service.json"
+    assert (
+        guess_place(locators(str(other)))
+        == guess_place(locators("~/other.env"))
+        == "/from/other/service.json"
+    )
+    assert not may_share(locators(str(other)))
     monkeypatch.setenv("QDRANT_LOCAL_PATH", "/from/environment")
-    assert guess(telling(str(other))) == "/from/environment/service.json"
-    assert telling(str(tmp_path / "nowhere.env")) == {"QDRANT_LOCAL_PATH": "/from/environment"}
+    assert guess_place(locators(str(other))) == "/from/environment/service.json"
+    assert locators(str(tmp_path / "nowhere.env")) == {"QDRANT_LOCAL_PATH": "/from/environment"}
 
 
 def test_a_blank_variable_is_none(monkeypatch, tmp_path):
     (tmp_path / "x.env").write_text("QDRANT_URL=http://one:6333\nQDRANT_LOCAL_PATH=\n")
     monkeypatch.setenv("QDRANT_URL", "")
 
-    assert telling(str(tmp_path / "x.env")) == {"QDRANT_URL": "http://one:6333"}
+    assert locators(str(tmp_path / "x.env")) == {"QDRANT_URL": "http://one:6333"}
 
 
 @pytest.mark.parametrize(
@@ -108,7 +112,7 @@ def test_a_blank_variable_is_none(monkeypatch, tmp_path):
 def test_processes_are_shared_unless_that_is_switched_off(value, expected, monkeypatch):
     monkeypatch.setenv("QDRANT_SHARE_PROCESS", value)
 
-    assert shared(telling(None)) is expected
+    assert may_share(locators(None)) is expected
 
 
 def test_the_hello_tells_settings_folder_and_terminal(monkeypatch, tmp_path):
@@ -146,20 +150,20 @@ def test_a_line_is_handed_on_once_it_is_whole():
 
 @pytest.mark.parametrize("line", [b"", b"no", b"[]", b"7", b"[" * 100_000, b'"\xff', b"null"])
 def test_a_line_that_is_no_object_is_an_empty_one(line):
-    assert parsed(line) == {}
+    assert parse_object(line) == {}
 
 
 def test_an_object_may_have_a_mark_before_it_and_broken_bytes_in_it():
-    assert parsed(b'\xef\xbb\xbf{"a": "\xff"}') == {"a": "\ufffd"}
+    assert parse_object(b'\xef\xbb\xbf{"a": "\xff"}') == {"a": "\ufffd"}
 
 
 def test_a_service_of_another_protocol_is_not_spoken_to(tmp_path, monkeypatch):
     monkeypatch.setattr(reach, "_CONNECT_SECONDS", 0.05)
     service = Service(tmp_path, wire=WIRE + 1)
 
-    assert dialled(str(service.place)) is None
+    assert connect(str(service.place)) is None
     with pytest.raises(Ended, match="Another version") as ended:
-        awaited(str(service.place))
+        connect_when_ready(str(service.place))
     assert ended.value.status == 1
     service.stop()
 
@@ -170,7 +174,7 @@ def test_a_service_that_lets_nobody_in_is_a_sentence(tmp_path, monkeypatch):
     service.stop(withdraw=False)
 
     with pytest.raises(Ended, match="did not answer within"):
-        awaited(str(service.place))
+        connect_when_ready(str(service.place))
 
 
 @pytest.mark.parametrize("withdraw", [True, False])
@@ -180,7 +184,7 @@ def test_a_service_that_has_died_is_not_waited_for(tmp_path, monkeypatch, withdr
     monkeypatch.setattr(reach, "_runs", lambda _: False)
 
     with pytest.raises(Died):
-        awaited(str(service.place))
+        connect_when_ready(str(service.place))
 
 
 def program(*printed: object, code: str = "") -> list[str]:
@@ -229,7 +233,7 @@ def test_what_cannot_be_started_is_an_error_of_the_system():
 
 
 def test_a_program_serves_once_it_has_said_so(tmp_path):
-    line, found = awaited(start(command(tmp_path)))
+    line, found = connect_when_ready(start(command(tmp_path)))
     with line:
         line.sendall(hello("stdio", [], None))
         line.sendall(b'{"id": 1, "method": "ping"}\n')
@@ -290,4 +294,4 @@ def test_a_shell_that_asks_for_completions_is_known(monkeypatch):
 def test_a_file_that_is_none_is_no_fault(tmp_path):
     (tmp_path / "x.env").write_bytes(b"\xff\xfe")
 
-    assert telling(str(tmp_path / "x.env")) == telling(str(Path("/"))) == {}
+    assert locators(str(tmp_path / "x.env")) == locators(str(Path("/"))) == {}

@@ -48,7 +48,7 @@ class Client:
         try:
             self.relay.connect()
         except Ended as end:
-            self.status = reach.told(end)
+            self.status = reach.print_end(end)
         else:
             self.status = self.relay.run()
 

@@ -11,7 +11,7 @@ from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.core.context import caller
 from mcp_server_qdrant.http.auth.tokens import digest
 from mcp_server_qdrant.http.monitor import Monitor
-from mcp_server_qdrant.http.serving import app
+from mcp_server_qdrant.http.serving import build_app
 from tests.listening import client_of, listening
 from tests.support import HELLO, make_settings, memory_engine, memory_services, said
 
@@ -74,7 +74,7 @@ async def served(tokens_file, request):
         )
         monitor = Monitor(settings)
         mcp = make_server(settings, opened, monitor=monitor)
-        served = app(mcp, "sse" if path == "/sse" else "streamable-http", settings, monitor)
+        served = build_app(mcp, "sse" if path == "/sse" else "streamable-http", settings, monitor)
         async with listening(served) as address:
             yield address, notes
         assert set(openers) <= {None}

@@ -11,7 +11,13 @@ from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.http.auth.tokens import change, digest, new_token
 from mcp_server_qdrant.http.limits import Load, holder
 from mcp_server_qdrant.http.monitor import Monitor
-from mcp_server_qdrant.http.serving import address, app, check_exposure, configured, listening
+from mcp_server_qdrant.http.serving import (
+    address,
+    build_app,
+    check_exposure,
+    open_listener,
+    uvicorn_config,
+)
 from tests.asgi import Exchange
 from tests.listening import listening as listening_on
 from tests.support import HELLO, make_settings
@@ -34,7 +40,7 @@ def test_a_host_that_is_elsewhere_or_a_port_that_is_taken_is_named(host):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=f"^Port {port} of {host} cannot be used .*FASTMCP_H"):
-            listening(host, port)
+            open_listener(host, port)
 
 
 @pytest.mark.parametrize("transport", ["sse", "streamable-http"])
@@ -44,7 +50,7 @@ async def test_healthz_answers_without_engine_or_model(transport):
 
     settings = make_settings()
     monitor = Monitor(settings)
-    served = app(make_server(settings, opened, monitor=monitor), transport, settings, monitor)
+    served = build_app(make_server(settings, opened, monitor=monitor), transport, settings, monitor)
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app=served), base_url="http://127.0.0.1:8000"
     ) as client:
@@ -69,7 +75,7 @@ async def test_one_caller_cannot_open_all_sessions(tmp_path):
     mcp = make_server(settings, opened, monitor=monitor)
     accept = {"Accept": "application/json, text/event-stream"}
     async with (
-        listening_on(app(mcp, "streamable-http", settings, monitor)) as address,
+        listening_on(build_app(mcp, "streamable-http", settings, monitor)) as address,
         httpx.AsyncClient(base_url=address, headers=accept, timeout=30) as http,
     ):
 
@@ -103,7 +109,7 @@ async def test_a_client_has_the_address_that_a_named_proxy_tells(proxies, known)
     async def told(scope, receive, send):
         seen.append((holder(scope), scope["client"][0]))
 
-    config = configured(told, make_settings(forwarded_allow_ips=proxies))
+    config = uvicorn_config(told, make_settings(forwarded_allow_ips=proxies))
     config.load()
     chain = "198.51.100.9, 192.0.2.1"  # its beginning may be the client's own invention
     await Exchange(config.loaded_app, "GET", "/", x_forwarded_for=chain).done()
@@ -116,7 +122,7 @@ async def test_a_client_has_the_address_that_a_named_proxy_tells(proxies, known)
 )
 def test_an_address_is_told_as_a_url(host, expected):
     try:
-        listener = listening(host, 0)
+        listener = open_listener(host, 0)
     except ConfigError:
         pytest.skip(f"this machine has no {host}")
     with listener:
@@ -127,7 +133,7 @@ async def test_a_server_on_ipv6_says_where_its_metadata_are():
     issuer = {"auth_issuer": "https://login.example.com", "auth_audience": "here"}
     settings = make_settings(auth_mode="oauth", fastmcp_host="::1", **issuer)
     monitor = Monitor(settings)
-    served = app(make_server(settings, monitor=monitor), "sse", settings, monitor)
+    served = build_app(make_server(settings, monitor=monitor), "sse", settings, monitor)
     refused = await Exchange(served, "GET", "/sse", host="[::1]:8000").done()
 
     assert (
@@ -146,7 +152,7 @@ async def test_an_answer_is_sent_without_nagles_delay():
             transport.close()
 
     loop = asyncio.get_running_loop()
-    listener = listening("127.0.0.1", 0)
+    listener = open_listener("127.0.0.1", 0)
     async with await loop.create_server(Server, sock=listener):
         _, writer = await asyncio.open_connection(*listener.getsockname())
         assert await accepted != 0

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from qdrant_client import models
 
-from mcp_server_qdrant.app.services import VECTORLESS, Services, wire
+from mcp_server_qdrant.app.services import VECTORLESS, Services, assemble
 from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.core.errors import (
     EncoderUnavailable,
@@ -75,7 +75,7 @@ async def test_a_text_that_the_model_refuses_holds_up_no_other(engine):
                 raise EncoderUnavailable("It is too long.")
             return await encode(texts)
 
-        services.encoders.of("fake/Bag-of-Words").vectors = particular
+        services.encoders.started("fake/Bag-of-Words").vectors = particular
         backfill = backfill_of(services)
         assert await backfill.fill_all() == BATCH + 2
         assert await backfill.fill_all() == 0
@@ -92,12 +92,12 @@ async def test_while_vectors_are_made_an_answer_may_say_so(engine):
         encode = encoder.vectors
 
         async def watched(texts):
-            told.append(services.coming())
+            told.append(services.unfinished())
             return await encode(texts)
 
-        services.encoders.of("fake/Bag-of-Words").vectors = watched
+        services.encoders.started("fake/Bag-of-Words").vectors = watched
         assert await backfill.fill_all() == BATCH + 1
-        assert services.coming() == {}
+        assert services.unfinished() == {}
     assert told[0] == {}
     assert told[-1] == {"notes": f"notes: {VECTORLESS}"}
 
@@ -208,7 +208,7 @@ async def test_storing_without_a_model_wakes_the_background_fill():
     """The whole of it: the server's own background task, from a store to the filled vector."""
     encoder = FakeEncoder()
     async with memory_engine() as engine:
-        services = wire(make_settings(), engine, registry(encoder))  # type: ignore[arg-type]
+        services = assemble(make_settings(), engine, registry(encoder))  # type: ignore[arg-type]
         await settled(services)
         encode = encoder.vectors
 
@@ -233,7 +233,7 @@ async def test_what_an_earlier_run_left_is_filled_after_the_start():
             await remember(services, "notes", "roses")
         assert await pending(engine) == 1
 
-        services = wire(make_settings(), engine, registry(FakeEncoder()))  # type: ignore[arg-type]
+        services = assemble(make_settings(), engine, registry(FakeEncoder()))  # type: ignore[arg-type]
         await all_filled(engine)
 
         await services.close()
@@ -257,7 +257,7 @@ async def settled(services: Services) -> None:
 async def test_the_background_fill_outlives_an_engine_that_fails():
     async with memory_engine() as engine:
         engine.broken[""] = EngineUnavailable("down")
-        services = wire(make_settings(), engine, registry(FakeEncoder()))  # type: ignore[arg-type]
+        services = assemble(make_settings(), engine, registry(FakeEncoder()))  # type: ignore[arg-type]
         await settled(services)
         await services.close()
 
@@ -267,7 +267,7 @@ async def test_the_background_fill_outlives_an_engine_that_fails():
 async def test_a_read_only_server_fills_nothing():
     async with memory_engine() as engine:
         settings = make_settings(qdrant_read_only=True)
-        services = wire(settings, engine, registry(FakeEncoder()))  # type: ignore[arg-type]
+        services = assemble(settings, engine, registry(FakeEncoder()))  # type: ignore[arg-type]
 
         assert services.shared.filling is None
 
@@ -309,7 +309,7 @@ async def test_a_filling_that_dies_is_told_by_qdrant_collections_and_begun_anew(
             await remember(services, "notes", "poison")
         encoder = FakeEncoder()
         stumbling(encoder)
-        services = wire(make_settings(), engine, registry(encoder))  # type: ignore[arg-type]
+        services = assemble(make_settings(), engine, registry(encoder))  # type: ignore[arg-type]
 
         async def sleep(seconds: float) -> None:
             told = await listing.run({}, None)

@@ -9,7 +9,7 @@ import pytest
 from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.app.services import Services, wire
+from mcp_server_qdrant.app.services import Services, assemble
 from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.core.errors import UnknownCollection
 from mcp_server_qdrant.core.find import SearchRequest
@@ -32,7 +32,7 @@ DENSE = "fast-bag-of-words"
 async def services(server: AsyncQdrantBase) -> AsyncIterator[Services]:
     """The services over the server."""
     encoder = FakeEncoder()
-    made = wire(Settings(qdrant_url=URL), server, Registry(encoder, lambda _: encoder))
+    made = assemble(Settings(qdrant_url=URL), server, Registry(encoder, lambda _: encoder))
     yield made
     await made.close()
 

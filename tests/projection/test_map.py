@@ -297,7 +297,7 @@ async def test_without_the_model_the_hits_are_placed_and_the_query_is_not():
 async def test_a_misspelled_query_lies_where_the_corrected_one_does():
     async with memory_services() as services:
         await remember(services, "notes", *corpus(40))
-        await services.described(["notes"])
+        await services.describe_collections(["notes"])
         await services.lexicon.settled()
         wrong = await view(services, "notes", query="bridge of copperr")
         right = await view(services, "notes", query="bridge of copper")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server_qdrant.app.services import Services, wire
+from mcp_server_qdrant.app.services import Services, assemble
 from mcp_server_qdrant.core.datatypes import Document, NewDocument
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.notation import HISTORY
@@ -48,7 +48,7 @@ class Kept:
 async def kept(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Kept]:
     async with either_engine(request.param, tmp_path) as engine:
         settings = make_settings(history_days=0)  # the test's own keeps them
-        yield Kept(engine, wire(settings, engine, registry(FakeEncoder())))  # type: ignore[arg-type]
+        yield Kept(engine, assemble(settings, engine, registry(FakeEncoder())))  # type: ignore[arg-type]
 
 
 async def test_a_text_is_read_as_it_was_at_a_time(kept):
@@ -81,7 +81,7 @@ async def test_the_last_versions_are_listed_the_newest_first(kept):
 
     assert [one.document.text for one in listed] == [f"state {n}" for n in range(24, 4, -1)]
     assert [one.deleted for one in listed][:2] == [True, False]
-    assert listed[0].line == "notes (id x@2026-05-01T12:24:00.000Z) · deleted · state 24"
+    assert listed[0].summary == "notes (id x@2026-05-01T12:24:00.000Z) · deleted · state 24"
 
 
 async def test_the_same_version_kept_again_is_one(kept):

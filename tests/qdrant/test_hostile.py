@@ -11,7 +11,7 @@ import pytest
 from qdrant_client import AsyncQdrantClient, models
 
 import mcp_server_qdrant.qdrant
-from mcp_server_qdrant.app.services import wire
+from mcp_server_qdrant.app.services import assemble
 from mcp_server_qdrant.core.errors import (
     EngineFailure,
     EngineTimeout,
@@ -166,7 +166,7 @@ async def test_a_find_over_unsound_answers_is_an_error_and_never_finds_nothing(
 ):
     settings = make_settings(qdrant_url=server.url, qdrant_read_only=True)
     async with opened(server.url, timeout=30) as client:
-        services = wire(settings, client, registry(FakeEncoder()))
+        services = assemble(settings, client, registry(FakeEncoder()))
         await remember(services, "notes", "roses need sun")
         server._post_points_query_batch = lambda _, body: [
             {"points": [UNSOUND[fault]]} for _ in body["searches"]

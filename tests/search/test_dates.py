@@ -1,6 +1,6 @@
 """Texts are found by the day that their caller gave them, however a query writes it."""
 
-from mcp_server_qdrant.core.notation import moment
+from mcp_server_qdrant.core.notation import parse_time
 from tests.support import either_engine, find, memory_services, remember, texts
 
 DAYS = {"2026-11-12": "moved house", "2026-11-03": "bought paint", "2025-12-12": "sold a bike"}
@@ -13,7 +13,7 @@ async def test_a_text_is_found_by_its_day_however_it_is_written(tmp_path):
         memory_services(engine=engine) as services,
     ):
         for day, text in DAYS.items():
-            await remember(services, "diary", text, created_at=moment(day))
+            await remember(services, "diary", text, created_at=parse_time(day))
         await remember(services, "diary", GERMAN, metadata={"date": "2026-03-08"})
         await remember(services, "diary", "stored today, of no day")
         queries = {

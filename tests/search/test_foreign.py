@@ -78,7 +78,7 @@ async def test_the_texts_of_another_tool_are_found_by_looking_and_it_is_said_whe
         page = await find(services, SAID[1], "theirs")
         whole = await find(services, SAID[1], "theirs", mode="full")
         quoted = await find(services, f'"{SAID[2][2:15]}"', "theirs")
-        (info,) = await services.described(["theirs"])
+        (info,) = await services.describe_collections(["theirs"])
 
     assert SAID[1] in texts(page)[0]
     assert "{" not in texts(page)[0]
@@ -94,7 +94,7 @@ async def test_a_setting_names_the_path_and_what_it_names_is_not_looked_for(engi
     await filled(engine, "theirs", payloads)
     async with memory_services(engine=engine, qdrant_content_fields="text,summary") as services:
         named = await find(services, SAID[1], "theirs")
-        (info,) = await services.described(["theirs"])
+        (info,) = await services.describe_collections(["theirs"])
     async with memory_services(engine=engine, qdrant_content_fields="text,long.x") as services:
         inside = await find(services, SAID[1], "theirs")
 
@@ -131,7 +131,7 @@ async def test_of_two_vectors_that_fit_the_choice_is_said(engine):
     )
     async with memory_services(engine=engine) as services:
         page = await find(services, SAID[1], "theirs")
-        (info,) = await services.described(["theirs"])
+        (info,) = await services.describe_collections(["theirs"])
 
     searched, other = ("title", "body") if "title is" in str(info.note) else ("body", "title")
     assert info.note == f"of the vectors that fit, {searched} is searched, not {other}"
@@ -177,7 +177,7 @@ async def test_an_alias_is_a_name_of_its_collection(engine):
         matching = await Deletion(services.store, services.lookup, lambda _: None).matching(
             {"must": [{"key": "doc.id", "match": {"value": "pier"}}]}, "books"
         )
-        (info,) = await services.described(["books_v1"])
+        (info,) = await services.describe_collections(["books_v1"])
         with pytest.raises(UnknownCollection):
             await find(services, "x", "bookz")
 

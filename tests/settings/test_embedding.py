@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from mcp_server_qdrant.settings.embedding import DEFAULT_MODEL, OPENAI_MODEL, OPENAI_URL
-from mcp_server_qdrant.settings.environment import Settings, environment_names, explained
+from mcp_server_qdrant.settings.environment import Settings, environment_names, explain
 from tests.support import make_settings
 
 KEY, OTHER = "sk-openai", "service-key"
@@ -25,7 +25,7 @@ def settings(**values) -> Settings:
 def refusal(**values) -> str:
     with pytest.raises(ValidationError) as caught:
         settings(**values)
-    return explained(caught.value)
+    return explain(caught.value)
 
 
 def test_an_openai_key_in_the_environment_sends_nothing_anywhere(monkeypatch):

@@ -10,7 +10,7 @@ from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.find import FilterableField
 from mcp_server_qdrant.settings.embedding import DEFAULT_MODEL
 from mcp_server_qdrant.settings.engine import CONTENT_FIELDS
-from mcp_server_qdrant.settings.environment import Settings, environment_names, load, shown
+from mcp_server_qdrant.settings.environment import Settings, environment_names, load, masked_value
 
 ROOT = Path(__file__).parent.parent.parent
 VARIABLES = [name for names in environment_names().values() for name in names]
@@ -164,7 +164,7 @@ def test_no_key_is_ever_shown(monkeypatch):
     keys = dict.fromkeys(secret, "s3cret-s3cret-s3cret")
     settings = loaded(monkeypatch, QDRANT_URL="http://x", AUTH_MODE="token", **keys)
     told = [repr(settings), str(settings), settings.model_dump_json(), str(settings.model_dump())]
-    told += [shown(name, value) for name, value in keys.items()]
+    told += [masked_value(name, value) for name, value in keys.items()]
     with pytest.raises(ConfigError) as caught:
         loaded(monkeypatch, QDRANT_LOCAL_PATH="/data")
 

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import SecretStr
 
-from mcp_server_qdrant.settings.values import revealed
+from mcp_server_qdrant.settings.values import reveal
 
 
 @pytest.mark.parametrize(
@@ -11,4 +11,4 @@ from mcp_server_qdrant.settings.values import revealed
     [(SecretStr("key\n"), "key"), (SecretStr("key"), "key"), (SecretStr(""), None), (None, None)],
 )
 def test_a_key_comes_without_the_line_end_of_its_file(secret, said):
-    assert revealed(secret) == said
+    assert reveal(secret) == said

@@ -10,7 +10,7 @@ from mcp import Client
 from mcp.types import ElicitRequestParams, ElicitResult
 
 from mcp_server_qdrant.app.server import make_server
-from mcp_server_qdrant.app.services import wire
+from mcp_server_qdrant.app.services import assemble
 from mcp_server_qdrant.core.errors import DiskFull, EngineFailure
 from mcp_server_qdrant.core.notation import short_id
 from mcp_server_qdrant.ingest import delete as deletion
@@ -43,7 +43,7 @@ async def client_of(
     settings = make_settings(**values)
 
     async def opened() -> Any:
-        return wire(settings, engine, registry(FakeEncoder())).shared
+        return assemble(settings, engine, registry(FakeEncoder())).shared
 
     async with Client(
         make_server(settings, opened), elicitation_callback=answers, mode=mode
@@ -225,7 +225,7 @@ class TestByIds:
 
     async def test_a_word_that_only_a_deleted_text_had_is_unknown_at_once(self, engine):
         settings = make_settings()
-        services = wire(settings, engine, registry(FakeEncoder()))
+        services = assemble(settings, engine, registry(FakeEncoder()))
         (gone,) = await remember(services, "notes", "the quokka sleeps")
         await remember(services, "notes", "the harbour sleeps")
         targets = await services.catalog.resolve(["notes"])

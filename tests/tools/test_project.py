@@ -12,7 +12,7 @@ from PIL import Image
 from qdrant_client import models
 
 from mcp_server_qdrant.app.server import make_server
-from mcp_server_qdrant.app.services import wire
+from mcp_server_qdrant.app.services import assemble
 from mcp_server_qdrant.http.page.app import app_html
 from mcp_server_qdrant.projection import map as maps
 from mcp_server_qdrant.projection.shapes import Neighbours, Region
@@ -225,7 +225,7 @@ async def test_points_come_for_hosts_that_render_apps_and_for_who_asks():
         settings = make_settings()
 
         async def opened():
-            return wire(settings, engine, registry(FakeEncoder())).shared
+            return assemble(settings, engine, registry(FakeEncoder())).shared
 
         apps = advertise(UI, {"mimeTypes": [MIME]})
         for mode in ("auto", "legacy"):

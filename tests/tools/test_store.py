@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from qdrant_client import models
 
-from mcp_server_qdrant.core.notation import called, short_id
+from mcp_server_qdrant.core.notation import cite, short_id
 from mcp_server_qdrant.ingest.files.state import SyncRequest
 from mcp_server_qdrant.ingest.files.walk import sources
 from tests.support import (
@@ -287,7 +287,7 @@ class TestIdsOfTextsThatAreNoMore:
             old = (await stored(client, information=OLD)).structured_content["id"]
             for one in (*own[:3], f"{own[3]}-01-01"):
                 answer = await refused(client, id=one, information=NEW)
-                assert answer.startswith(f"There is no text {called(one)} in notes: store a new")
+                assert answer.startswith(f"There is no text {cite(one)} in notes: store a new")
             where = {"collection_name": "harbor", "create": True}
             answer = await refused(client, id=old, information=NEW, **where)
             texts = await count(engine)

@@ -9,7 +9,7 @@ import pytest
 from mcp import Client
 
 from mcp_server_qdrant.app.server import make_server
-from mcp_server_qdrant.app.services import Services, wire
+from mcp_server_qdrant.app.services import Services, assemble
 from mcp_server_qdrant.core.errors import (
     ConfigError,
     EngineFailure,
@@ -83,7 +83,7 @@ class TestFind:
     async def test_an_answer_while_files_are_being_read_says_so_and_rules_nothing_out(
         self, asked, monkeypatch
     ):
-        monkeypatch.setattr(Services, "coming", lambda self: COMING)
+        monkeypatch.setattr(Services, "unfinished", lambda self: COMING)
         async with memory_server() as client:
             await store(client, "roses need sun")
             result = await find(client, **{"query": "roses"} | asked)
@@ -94,7 +94,7 @@ class TestFind:
         assert COMING["notes"] not in said(other)
 
     async def test_a_collection_whose_files_are_still_to_be_read_is_no_mistake(self, monkeypatch):
-        monkeypatch.setattr(Services, "coming", lambda self: COMING)
+        monkeypatch.setattr(Services, "unfinished", lambda self: COMING)
         async with memory_server() as client:
             asked = {"query": "roses", "collections": ["notes"]}
             result = await client.call_tool("qdrant-find", asked)
@@ -1069,7 +1069,7 @@ class TestFailures:
             async def opened():
                 if failures:
                     raise failures.pop()
-                return wire(make_settings(), engine, registry(FakeEncoder())).shared  # type: ignore[arg-type]
+                return assemble(make_settings(), engine, registry(FakeEncoder())).shared  # type: ignore[arg-type]
 
             async with served(make_settings(), opened) as client:
                 failures[:] = [EngineUnavailable("The engine cannot be started.")]

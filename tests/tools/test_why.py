@@ -107,8 +107,8 @@ async def test_what_keeps_a_text_from_being_recalled_is_said(services, tmp_path)
     far = await recalled("Does the train to Leeds stop here?", "pot")
     assert "Not recalled; 0 other texts would be." in far
     assert f"relevance is below {LEAST}" in far or "best match is weak" in far
-    await services.tell_about("mail", None, tmp_path / "other", unassign=False, create=False)
-    await services.tell_about("notes", None, tmp_path, unassign=False, create=False)
+    await services.annotate("mail", None, tmp_path / "other", unassign=False, create=False)
+    await services.annotate("notes", None, tmp_path, unassign=False, create=False)
     assert "describe mail --folder" in await recalled("Is the parcel with the pot late?", "parcel")
 
 

@@ -10,7 +10,7 @@ from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.engine import WholeEngine
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from mcp_server_qdrant.settings.environment import Settings
-from mcp_server_qdrant.settings.values import revealed
+from mcp_server_qdrant.settings.values import reveal
 
 
 async def open_folder(folder: Path, timeout: float) -> EdgeClient:
@@ -31,7 +31,7 @@ async def open_engine(settings: Settings, timeout: float) -> WholeEngine:
     """
     folder, url = settings.local_path, settings.qdrant_url
     if url is not None:
-        key = revealed(settings.qdrant_api_key)
+        key = reveal(settings.qdrant_api_key)
         return await open_client(url, timeout=timeout, api_key=key)
     client = await open_folder(folder, timeout)
     try:

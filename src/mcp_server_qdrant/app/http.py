@@ -38,7 +38,7 @@ def run(
     serving.check_exposure(settings.fastmcp_host, settings.auth_mode)
     page = transport == "streamable-http"  # over SSE each client opens its own services
     monitor = Monitor(settings)
-    with serving.listening(settings.fastmcp_host, settings.fastmcp_port) as listener:
+    with serving.open_listener(settings.fastmcp_host, settings.fastmcp_port) as listener:
         path = "/mcp" if page else "/sse"
         shown = f"{PAGE}?{PARAMETER}={key}" if key else PAGE
         lock = hold()

@@ -23,7 +23,7 @@ from mcp_server_qdrant.encoders.registry import (
 from mcp_server_qdrant.encoders.remote.openai import OpenAIEncoder
 from mcp_server_qdrant.encoders.remote.rerank import HttpReranker
 from mcp_server_qdrant.settings.environment import Settings
-from mcp_server_qdrant.settings.values import revealed
+from mcp_server_qdrant.settings.values import reveal
 
 if TYPE_CHECKING:
     from mcp_server_qdrant.qdrant.write.points import Blueprint
@@ -52,7 +52,7 @@ async def blueprint(settings: Settings, encoders: Registry, collection: str) -> 
 
     model = encoders.mapped(collection) or encoders.default.name
     encoder = encoders.known(model)
-    metadata = described(settings, encoders, model)
+    metadata = model_metadata(settings, encoders, model)
     metadata = {key: value for key, value in metadata.items() if value}
     metadata["created_by"] = f"mcp-server-qdrant {__version__}"
     if model == NONE:
@@ -60,7 +60,7 @@ async def blueprint(settings: Settings, encoders: Registry, collection: str) -> 
     return Blueprint(encoder.vector_name, await encoder.size(), metadata)
 
 
-def described(settings: Settings, encoders: Registry, model: str) -> dict[str, str]:
+def model_metadata(settings: Settings, encoders: Registry, model: str) -> dict[str, str]:
     """The collection metadata that describes its model."""
     encoder = encoders.known(model)
     return {
@@ -98,7 +98,7 @@ def _reranker(settings: Settings, models: Models) -> LocalReranker | HttpReranke
     if settings.rerank_url is None:
         return models.reranker(_spec(settings, settings.rerank_model or DEFAULT_RERANKER))
     return HttpReranker(
-        settings.rerank_url, model=settings.rerank_model, api_key=revealed(settings.rerank_api_key)
+        settings.rerank_url, model=settings.rerank_model, api_key=reveal(settings.rerank_api_key)
     )
 
 

@@ -40,7 +40,7 @@ def hold(settings: Settings) -> FileLock:
     return lock
 
 
-def succeed(settings: Settings) -> FileLock | None:
+def take_when_free(settings: Settings) -> FileLock | None:
     """Take the service's lock, waiting for one that is exiting; None if a service answers.
 
     Raises EngineUnavailable, also if another kind of process holds the lock.
@@ -57,7 +57,7 @@ def succeed(settings: Settings) -> FileLock | None:
         sleep(PAUSE)
 
 
-def take(settings: Settings) -> FileLock | None:
+def take_over(settings: Settings) -> FileLock | None:
     """Take the service's lock for a server in the foreground; a background service must exit.
 
     None if another process is the service of the same Qdrant server. Raises EngineUnavailable if

@@ -16,8 +16,8 @@ from mcp_server_qdrant import __version__
 from mcp_server_qdrant.app.opening import Opening, open_services
 from mcp_server_qdrant.core.context import speaking
 from mcp_server_qdrant.core.find import Preferences, Tuning
-from mcp_server_qdrant.core.notation import line, visible
-from mcp_server_qdrant.http.page.app import app, icon
+from mcp_server_qdrant.core.notation import one_line, visible
+from mcp_server_qdrant.http.page.app import app_extension, icon
 from mcp_server_qdrant.ingest.secrets import masked
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.tools.prompts import make_prompts
@@ -81,7 +81,7 @@ def make_server(
         cache_hints=HINTS,
         subscriptions=False,  # nothing changes that a client could subscribe to
         middleware=[*([monitor.observe] if monitor else []), _opening_middleware(opening)],
-        extensions=[app()],
+        extensions=[app_extension()],
     )
     for prompt in make_prompts(read_only=settings.qdrant_read_only):
         mcp.add_prompt(prompt)
@@ -143,7 +143,7 @@ def _client(ctx: Any) -> tuple[str, str] | None:
 
 @lru_cache(256)
 def _short_and_masked(text: str) -> str:
-    return line(masked(text)[0], MAX_CLIENT)
+    return one_line(masked(text)[0], MAX_CLIENT)
 
 
 def _trimmed(method: str, result: Any) -> Any:

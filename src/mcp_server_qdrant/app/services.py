@@ -22,7 +22,7 @@ from mcp_server_qdrant.core.dates import DATES
 from mcp_server_qdrant.core.errors import BackendError, RequestError
 from mcp_server_qdrant.core.find import Preferences, SearchRequest
 from mcp_server_qdrant.core.notation import Identify, date_paths, point_id, point_ids_of
-from mcp_server_qdrant.core.tasks import Tasks, gathered
+from mcp_server_qdrant.core.tasks import Tasks, gather
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.language import stop_words
 from mcp_server_qdrant.encoders.registry import Registry
@@ -181,7 +181,7 @@ class Services:
         self.pipeline.understanding.terms.forget(collection)
         self.pipeline.understanding.tags.changed(collection)
 
-    def coming(self) -> dict[str, str]:
+    def unfinished(self) -> dict[str, str]:
         """Collection -> a sentence on what cannot be found yet."""
         filling = {name: f"{name}: {VECTORLESS}" for name in self.shared.filling_now()}
         waiting = self.background.status(waiting=True)
@@ -210,10 +210,10 @@ class Services:
         """Why a hook does not tell of the text of this id; see `tools.why`."""
         return await why.why_not_recalled(self, prompt, wanted, folder)
 
-    async def described(self, names: Sequence[str]) -> list[CollectionInfo]:
+    async def describe_collections(self, names: Sequence[str]) -> list[CollectionInfo]:
         """Describe these collections; one without a description gets its distinctive words."""
         infos = await self.catalog.describe(names)
-        found, _ = await gathered(names, lambda name: self.facets.writers(name, MOST_WRITERS))
+        found, _ = await gather(names, lambda name: self.facets.writers(name, MOST_WRITERS))
         infos = [replace(info, writers=tuple(found.get(info.name, ()))) for info in infos]
         silent = [info.name for info in infos if not info.description]
         targets = [await self.catalog.target(name) for name in silent]
@@ -222,7 +222,7 @@ class Services:
             replace(info, description=info.description or words.get(info.name)) for info in infos
         ]
 
-    async def tell_about(
+    async def annotate(
         self,
         name: str,
         description: str | None,
@@ -434,7 +434,7 @@ async def open_shared(settings: Settings, *, tending: bool = True) -> Shared:
     return shared.start(tending=tending)
 
 
-def wire(settings: Settings, client: WholeEngine, encoders: Registry) -> Services:
+def assemble(settings: Settings, client: WholeEngine, encoders: Registry) -> Services:
     """The caller's services over an open engine. Raises RequestError as `of_caller` does."""
     return Shared(settings, client, encoders).start().of_caller()
 
@@ -454,8 +454,8 @@ def _background(settings: Settings, run: Run, tenant: str | None, followed: Foll
     """
     may_sync = not settings.qdrant_read_only and tenant in (None, settings.tenant_id)
     named = settings.sync_sources if may_sync else ()
-    taken = {(one.collection, one.called) for one in named}
-    more = [one for one in followed.folders() if (one.collection, one.called) not in taken]
+    taken = {(one.collection, one.label) for one in named}
+    more = [one for one in followed.folders() if (one.collection, one.label) not in taken]
     folders = (*named, *more)
     locks = None if settings.qdrant_url == ":memory:" else settings.cache_path / "sync"
     return Background(run, folders, locks, _cache_key(settings, tenant))

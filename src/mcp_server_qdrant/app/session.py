@@ -61,8 +61,8 @@ async def sound_lines(
     """
     async for line in lines:
         line = line.removeprefix(BOM)  # noqa: PLW2901
-        line = mend(line) if "\\ud" in line or "\\uD" in line else line  # noqa: PLW2901
-        if error := fault(line):
+        line = mark_surrogates(line) if "\\ud" in line or "\\uD" in line else line  # noqa: PLW2901
+        if error := line_error(line):
             await refuse(error)
         else:
             yield line
@@ -71,7 +71,7 @@ async def sound_lines(
         await asyncio.wait(under_way, timeout=LAST_ANSWER_SECONDS)
 
 
-def fault(line: str) -> types.JSONRPCError | None:
+def line_error(line: str) -> types.JSONRPCError | None:
     """The error for an invalid line; None for a valid message or a blank line.
 
     It has the request's id, if that can be read.
@@ -99,7 +99,7 @@ def fault(line: str) -> types.JSONRPCError | None:
     return types.JSONRPCError(jsonrpc="2.0", id=own if known else None, error=fault_data)
 
 
-def mend(line: str) -> str:
+def mark_surrogates(line: str) -> str:
     """The same JSON, each lone surrogate replaced by the mark for broken text."""
     try:
         return SURROGATE.sub(BROKEN, json.dumps(json.loads(line), ensure_ascii=False)) + "\n"

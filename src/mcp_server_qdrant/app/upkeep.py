@@ -160,7 +160,7 @@ async def _embedded(settings: Settings) -> AsyncIterator[tuple[Any, list[str]]]:
         await client.close()
 
 
-async def settle(client: WholeEngine, name: str, folder: Path) -> None:
+async def assign_folder(client: WholeEngine, name: str, folder: Path) -> None:
     """Let a collection, if there is one, belong to a folder too, beside those that it has."""
     bulk = Bulk(client, ())
     with contextlib.suppress(UnknownCollection):

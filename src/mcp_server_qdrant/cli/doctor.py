@@ -26,9 +26,14 @@ from mcp_server_qdrant.core.errors import (
     UnknownCollection,
 )
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.core.notation import amount
+from mcp_server_qdrant.core.notation import plural
 from mcp_server_qdrant.settings import environment
-from mcp_server_qdrant.settings.environment import ENVIRONMENT, Settings, shown, without_settings
+from mcp_server_qdrant.settings.environment import (
+    ENVIRONMENT,
+    Settings,
+    masked_value,
+    without_settings,
+)
 from mcp_server_qdrant.settings.sync import SyncSettings
 
 if TYPE_CHECKING:
@@ -78,7 +83,7 @@ def doctor(*, as_json: bool) -> None:
         if as_json:
             click.echo(json.dumps(examination.findings, indent=1, ensure_ascii=False))
         count = sum(not one["ok"] for one in examination.findings)
-        frame.say(f"{amount(count, 'problem') if count else 'no problems'}.")
+        frame.say(f"{plural(count, 'problem') if count else 'no problems'}.")
         if count:
             raise click.exceptions.Exit(1)
 
@@ -90,7 +95,7 @@ async def examine() -> None:
     visit.mute()
     env_file = click.get_current_context().meta.get(frame.KEY)
     examination = Examination(lambda finding: click.echo(json.dumps(finding)))
-    examination.given = environment.given(env_file)
+    examination.given = environment.given_variables(env_file)
     examination.settings = environment.load(env_file)
     await examination.look_through_services()
 
@@ -174,13 +179,13 @@ class Examination:
     def _read_settings(self, env_file: Path | None) -> bool:
         notes: list[str] = []
         try:
-            self.given = environment.given(env_file)
+            self.given = environment.given_variables(env_file)
             self.settings = environment.load(env_file, notes.append)
         except ConfigError as error:
             self._failed("settings", error)
             return False
         for name, (value, origin) in self.given.items():
-            self._add("settings", f"{name}={shown(name, value)} (from {origin})")
+            self._add("settings", f"{name}={masked_value(name, value)} (from {origin})")
         self._add("settings", "All others have their default; docs/settings.md lists them.")
         for note in notes:
             self._add("settings", f"{note}.")
@@ -228,7 +233,7 @@ class Examination:
         if url != ":memory:":
             server: Any = self.services.shared.client
             said = f"Qdrant {(await server.info()).version}"
-        self._add("engine", f"{said}, at {shown('QDRANT_URL', url)}.")
+        self._add("engine", f"{said}, at {masked_value('QDRANT_URL', url)}.")
 
     async def _model(self) -> None:
         settings, encoder = self.settings, self.services.encoders.default
@@ -261,7 +266,7 @@ class Examination:
     def _collection(self, info: CollectionInfo) -> None:
         """Add a collection's state. A missing leg costs quality, but may be intended."""
         legs = " and ".join(info.legs) or "nothing"
-        text = f"{info.name}: {amount(info.points, 'point')}, searched by {legs}."
+        text = f"{info.name}: {plural(info.points, 'point')}, searched by {legs}."
         if info.note:
             text = f"{text} {info.note[0].upper()}{info.note[1:].rstrip('.')}."
         name = ("-- " if info.name.startswith("-") else "") + shlex.quote(info.name)

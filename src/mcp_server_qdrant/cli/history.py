@@ -4,7 +4,7 @@ import click
 
 from mcp_server_qdrant.cli import frame
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.core.notation import amount, called, own_id, plain
+from mcp_server_qdrant.core.notation import cite, own_id, plain, plural
 
 
 @click.command()
@@ -30,23 +30,23 @@ async def history(
     async with frame.opened(read) as services:
         if wanted and erase:
             erased = await services.history.erase(wanted, collection)
-            click.echo(f"{amount(erased, 'version')} erased.")
+            click.echo(f"{plural(erased, 'version')} erased.")
             if erased:
                 click.echo(await erase_traces(services.shared.client))
         elif wanted and (one := await services.history.version(wanted, collection)):
             if restore:
                 done = await services.revision.restore(one)
                 shown = own_id(done.collection, done.ids[0], done.document)
-                click.echo(f"Brought back in {called(done.collection)}: id {called(shown)}.")
+                click.echo(f"Brought back in {cite(done.collection)}: id {cite(shown)}.")
             else:
                 click.echo("\n".join(map(plain, one.document.text.splitlines())))
         elif restore:
             raise RequestError(
-                f"There is no version {called(wanted or '')}: give one as it is listed."
+                f"There is no version {cite(wanted or '')}: give one as it is listed."
             )
         else:
             found = await services.history.versions(wanted, collection)
             for one in found:
-                click.echo(one.line)
+                click.echo(one.summary)
             if not found:
                 frame.say("No earlier version is kept.")

@@ -13,7 +13,7 @@ import click
 from mcp_server_qdrant.cli import frame, pulse, visit
 from mcp_server_qdrant.core.datatypes import Selection
 from mcp_server_qdrant.core.errors import ConfigError
-from mcp_server_qdrant.core.notation import amount, printable
+from mcp_server_qdrant.core.notation import plural, printable
 
 if TYPE_CHECKING:
     from mcp_server_qdrant.app.services import Services
@@ -169,14 +169,14 @@ def summary(report: "Report", collection: str, *, dry_run: bool) -> Iterator[str
         for mark, _, paths in changes:
             yield from (f"  {mark} {printable(path)}" for path in paths)
     else:
-        done = f"; {amount(report.texts, 'text')}" if report.texts else ""
+        done = f"; {plural(report.texts, 'text')}" if report.texts else ""
         yield f"{collection}: {counts}{done} in {report.seconds:,.1f} s."
     if not report.files and not report.problems:
         yield "There are no files to read here: hidden and ignored ones are left out."
     if report.pending:
         yield "Found by keywords for now; the server adds the vectors once the model is there."
     if report.masked:
-        yield f"{amount(report.masked, 'secret')} in these texts masked."
+        yield f"{plural(report.masked, 'secret')} in these texts masked."
     if report.notes:
         yield f"Stored, with a note ({len(report.notes):,}):"
         yield from (f"  {printable(path)} {note}" for path, note in report.notes)

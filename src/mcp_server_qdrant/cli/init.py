@@ -18,7 +18,7 @@ from mcp_server_qdrant.cli.clients import CLIENTS, HOOKS, Config, McpClient
 from mcp_server_qdrant.cli.ingest import once
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.core.notation import amount, printable
+from mcp_server_qdrant.core.notation import plural, printable
 from mcp_server_qdrant.settings import environment
 from mcp_server_qdrant.settings.environment import Settings
 
@@ -210,7 +210,7 @@ def _configure(
             "of its own with --name."
         )
     # A client started from a desktop does not have the environment of this shell.
-    given = environment.given(click.get_current_context().meta.get(frame.KEY))
+    given = environment.given_variables(click.get_current_context().meta.get(frame.KEY))
     own = {one: text for one, (text, origin) in given.items() if origin == environment.ENVIRONMENT}
     there = clients.texts(before.get("env"))
     env = {one: text for one, text in {**there, **own, **first}.items() if one != without}
@@ -257,7 +257,7 @@ def _shown(entry: clients.Entry) -> dict[str, Any]:
     shown = {key: one if key in known else environment.HIDDEN for key, one in entry.items()}
     if "env" in entry:
         env: dict[str, Any] = {
-            one: environment.shown(one, text) if one in ours else environment.HIDDEN
+            one: environment.masked_value(one, text) if one in ours else environment.HIDDEN
             for one, text in clients.texts(entry["env"]).items()
         }
         with suppress(ConfigError):
@@ -368,7 +368,7 @@ async def first_search(first: str) -> None:
 
 async def _first_search(settings: Settings) -> None:
     """Load the model, store the folders, and search them."""
-    from mcp_server_qdrant.app.upkeep import settle
+    from mcp_server_qdrant.app.upkeep import assign_folder
     from mcp_server_qdrant.ingest.files.state import SyncRequest
 
     frame.show("Opening the engine …")
@@ -381,10 +381,10 @@ async def _first_search(settings: Settings) -> None:
             await once(services, SyncRequest.to_keep(source))
             # Conversations and memory of all projects belong to no folder.
             if not (source.keep or source.name in sessions.CLIENTS):
-                await settle(services.shared.client, source.collection, source.path)
+                await assign_folder(services.shared.client, source.collection, source.path)
         query = _query(settings)
         page = await services.pipeline.search(SearchRequest(query=query, limit=3))
-        click.echo(f"A first search, {query!r}: {amount(len(page.results), 'result')}.")
+        click.echo(f"A first search, {query!r}: {plural(len(page.results), 'result')}.")
         for hit in page.results:
             click.echo(f"- {hit.document.collection}: {_line(hit.document.title or '', 70)}")
             click.echo(f"  {_line(hit.passage, 200)}")

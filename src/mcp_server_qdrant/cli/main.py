@@ -89,13 +89,13 @@ def _serve_http(
     key: str | None = None,
 ) -> None:
     from mcp_server_qdrant.app import http
-    from mcp_server_qdrant.app.place import take
+    from mcp_server_qdrant.app.place import take_over
     from mcp_server_qdrant.cli.hosted import run_commands
 
     if visit.current() is not None:  # the service owns the store and serves pipes
         http.run(read, transport, ready, lambda: None, None, key, visit.run)
         return
-    http.run(read, transport, ready, partial(take, read), run_commands(lambda: main), key)
+    http.run(read, transport, ready, partial(take_over, read), run_commands(lambda: main), key)
     # A thread that is still loading a model would make a normal exit abort.
     os._exit(0)
 

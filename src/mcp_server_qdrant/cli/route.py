@@ -25,7 +25,7 @@ def run_elsewhere(words: Sequence[str], service: Sequence[str]) -> int | None:
     try:
         return pipe.run_command(words, env_file(words), service)
     except reach.Ended as refused:
-        return reach.told(refused)
+        return reach.print_end(refused)
 
 
 def ask_service(

@@ -19,7 +19,7 @@ from typing import Any
 
 from click import Group
 
-from mcp_server_qdrant.app.place import place, succeed
+from mcp_server_qdrant.app.place import place, take_when_free
 from mcp_server_qdrant.core.errors import BackendError, EngineUnavailable, QdrantMcpError
 from mcp_server_qdrant.settings import environment
 
@@ -37,7 +37,7 @@ def main() -> None:
     at = place(settings)
     os.umask(0o077)
     try:
-        lock = succeed(settings)
+        lock = take_when_free(settings)
     except QdrantMcpError as error:
         leave(error)
     if lock is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from mcp_server_qdrant.cli.clients import user_folder
 from mcp_server_qdrant.core.datatypes import Selection
-from mcp_server_qdrant.core.notation import amount
+from mcp_server_qdrant.core.notation import plural
 
 COLLECTION = "sessions"
 MB = 1_000_000
@@ -48,7 +48,7 @@ class Sessions:
             return None
         days = sorted(f"{datetime.fromtimestamp(one.mtime / 1e9):%Y-%m-%d}" for one in files)
         size = f"{sum(one.size for one in files) / MB:,.1f} MB"
-        return f"{amount(len(files), self.noun)} of {self.title}, {size}, {days[0]} to {days[-1]}"
+        return f"{plural(len(files), self.noun)} of {self.title}, {size}, {days[0]} to {days[-1]}"
 
 
 # Claude Code keeps the logs of sub-agents and tools, and its memory, in the same folder. A note

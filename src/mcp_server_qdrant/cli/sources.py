@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from mcp_server_qdrant.core.errors import ConfigError
-from mcp_server_qdrant.settings.environment import explained
+from mcp_server_qdrant.settings.environment import explain
 from mcp_server_qdrant.settings.sync import SyncSettings, entries
 from mcp_server_qdrant.settings.values import from_home
 
@@ -21,7 +21,7 @@ def read(text: str | None) -> list[Source]:
     try:
         SyncSettings.model_validate({"sync_sources": text or "[]"})
     except ValidationError as error:
-        raise ConfigError(explained(error)) from error
+        raise ConfigError(explain(error)) from error
     return list(entries(text or "[]"))
 
 

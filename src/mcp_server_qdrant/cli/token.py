@@ -129,14 +129,14 @@ def _make(file: Path | None, name: str, rights: dict[str, Any]) -> None:
     if file:
         tokens.change(file, entry, without=name)
     else:
-        tokens.parse(tokens.line(entry))
+        tokens.parse(tokens.entry_line(entry))
     click.echo(f"The token of {name}, which is not shown again:", err=True)
     click.echo(secret)
     if file:
         click.echo(f"Its hash is in {file}.", err=True)
     else:
         click.echo("The line for the file of AUTH_TOKENS_FILE:", err=True)
-        click.echo(tokens.line(entry), nl=False)
+        click.echo(tokens.entry_line(entry), nl=False)
 
 
 def _list(found: "Sequence[TokenEntry]") -> None:

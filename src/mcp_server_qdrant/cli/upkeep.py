@@ -12,9 +12,9 @@ import click
 
 from mcp_server_qdrant.cli import frame, visit
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError, UnknownCollection
-from mcp_server_qdrant.core.expiry import NEVER, expiry
+from mcp_server_qdrant.core.expiry import NEVER, parse_expiry
 from mcp_server_qdrant.core.lean import import_qdrant_client
-from mcp_server_qdrant.core.notation import amount, called, every, printable
+from mcp_server_qdrant.core.notation import cite, cite_all, plural, printable
 from mcp_server_qdrant.settings.environment import Settings
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ async def upgrade(
         raise click.UsageError("--drop-old goes with --model.")
     settings = _load()
     from mcp_server_qdrant.app import upkeep
-    from mcp_server_qdrant.app.models import described, open_encoders
+    from mcp_server_qdrant.app.models import model_metadata, open_encoders
     from mcp_server_qdrant.app.process import local_models
 
     pairs = (one.partition(":") for one in indexes)
@@ -69,14 +69,14 @@ async def upgrade(
 
     async def work(engine: Any, name: str) -> str:
         made = await engine.complete(name, wanted)
-        indexed = f"Indexed: {every(made)}." if made else ""
+        indexed = f"Indexed: {cite_all(made)}." if made else ""
         if wanted and not model:
-            return f"{called(name)}: {indexed or 'indexed already.'}"
+            return f"{cite(name)}: {indexed or 'indexed already.'}"
         upgrades = upkeep.upgrades_of(settings, engine, progress)
         if model:
-            await frame.loaded(encoders.of(model))
-            metadata = described(settings, encoders, model)
-            done = await upgrades.model(name, encoders.of(model), metadata, drop=drop_old)
+            await frame.loaded(encoders.started(model))
+            metadata = model_metadata(settings, encoders, model)
+            done = await upgrades.model(name, encoders.started(model), metadata, drop=drop_old)
         else:
             done = await upgrades.keywords(name)
         return f"{upgraded(done, model, encoders.mapped(name))} {indexed}".rstrip()
@@ -117,8 +117,8 @@ async def copy(collections: Sequence[str], origin: str | None, goal: str | None)
             tell = partial(progress, name, total=total)
             written = await copying.copy(source, target, name, tell)
             if not written:
-                return f"{called(name)}: both hold the same {amount(total, 'point')}."
-            return f"{called(name)}: {amount(written, 'point')} copied; both hold {total:,}."
+                return f"{cite(name)}: both hold the same {plural(total, 'point')}."
+            return f"{cite(name)}: {plural(written, 'point')} copied; both hold {total:,}."
 
         await _each(source, collections, settings if None in (origin, goal) else None, work)
 
@@ -150,7 +150,7 @@ async def rebuild() -> None:
 
     done = await upkeep.rebuild(settings)
     for name, (left, lost) in done.items():
-        click.echo(rebuilt(called(name), left, lost))
+        click.echo(rebuilt(cite(name), left, lost))
     kept = printable(str(settings.local_path / "damaged"))
     click.echo(f"The damaged files are kept in {kept}: delete them once you miss nothing.")
 
@@ -177,7 +177,7 @@ async def describe(
     """
     if text is None and not folders and expires is None:
         raise click.UsageError("Give a text, --folder or --expires.")
-    ends = expiry(expires or "", datetime.now(UTC))
+    ends = parse_expiry(expires or "", datetime.now(UTC))
     places = [_existing(one) for one in folders if one]
 
     async def work(engine: Any, name: str) -> str:
@@ -193,7 +193,7 @@ async def describe(
             after = expires.strip() if ends else ""
             await engine.expire(name, after)
             said.append(f"new texts expire: {printable(after or NEVER)}")
-        return f"{called(name)}: {', '.join(said)}."
+        return f"{cite(name)}: {', '.join(said)}."
 
     await _own(_load(), [collection], work)
 
@@ -275,8 +275,8 @@ async def export(collection: str, folder: Path, form: "Form", *, overwrite: bool
 def _done(points: Mapping[str, int]) -> None:
     frame.show("")
     for name, number in points.items():
-        click.echo(f"{called(name)}: {amount(number, 'point')}")
-    click.echo(f"Done: {amount(len(points), 'collection')}.")
+        click.echo(f"{cite(name)}: {plural(number, 'point')}")
+    click.echo(f"Done: {plural(len(points), 'collection')}.")
 
 
 def _load() -> Settings:
@@ -325,10 +325,10 @@ async def _each(
 def upgraded(done: "Upgraded", model: str | None, mapped: str | None = None) -> str:
     """The result of an upgrade; `mapped` is the collection's model in the settings."""
     got = f"the vectors of {model}" if model else "keywords"
-    place = called(done.collection)
+    place = cite(done.collection)
     said = [f"{place}: all points had {got} already."]
     if done.points:
-        said = [f"{place}: {amount(done.points, 'point')} got {got}."]
+        said = [f"{place}: {plural(done.points, 'point')} got {got}."]
     if done.textless:
         have = "has" if done.textless == 1 else "have"
         said.append(f"{done.textless:,} {have} no text to make them of.")
@@ -345,11 +345,11 @@ def upgraded(done: "Upgraded", model: str | None, mapped: str | None = None) -> 
 
 def exported(name: str, done: "Exported") -> str:
     """The result of an export."""
-    said = [f"{called(name)}: {amount(done.texts, 'text')} in {amount(done.files, 'file')}."]
+    said = [f"{cite(name)}: {plural(done.texts, 'text')} in {plural(done.files, 'file')}."]
     if done.textless:
-        said.append(f"{amount(done.textless, 'point')} without a text left out.")
+        said.append(f"{plural(done.textless, 'point')} without a text left out.")
     if done.torn:
-        said.append(f"{amount(done.torn, 'text')} incomplete: parts are missing in the collection.")
+        said.append(f"{plural(done.torn, 'text')} incomplete: parts are missing in the collection.")
     return " ".join(said)
 
 
@@ -357,14 +357,14 @@ def accepted(name: str, lost: int, left: int) -> str:
     """The result of accepting a loss."""
     if not lost:
         return f"{name}: no points are missing; it has {left:,}."
-    return f"{name}: goes on with {amount(left, 'point')}, without the {lost:,} that are missing."
+    return f"{name}: goes on with {plural(left, 'point')}, without the {lost:,} that are missing."
 
 
 def rebuilt(name: str, left: int, lost: int) -> str:
     """The result of a rebuild for a collection."""
     gone = f"{lost:,} {'is' if lost == 1 else 'are'} lost" if lost else "none is lost"
-    return f"{name}: {amount(left, 'point')}, {gone}."
+    return f"{name}: {plural(left, 'point')}, {gone}."
 
 
 def _names(vectors: Sequence[str]) -> str:
-    return ", ".join(called(name) if name else "(unnamed)" for name in vectors)
+    return ", ".join(cite(name) if name else "(unnamed)" for name in vectors)

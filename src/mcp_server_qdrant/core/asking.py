@@ -135,7 +135,7 @@ def question(text: str) -> str:
     return f"{found[best - 1].text} {asked}" if few and best else asked
 
 
-def asks(text: str, most: int) -> list[str]:
+def asking_parts(text: str, most: int) -> list[str]:
     """The parts of a person's prompt that may be about something, what asks first; so many."""
     parts = [one._replace(text=" ".join(_PATH.sub(" ", one.text).split())) for one in _parts(text)]
     parts = [one for one in parts if len(_WORD.findall(one.text)) > LEAST]

@@ -39,7 +39,7 @@ class Reading:
         self._size = 0
 
 
-def weigh(pieces: Sequence[bytes], costs: Mapping[bytes, int] = PARSED) -> None:
+def check_weight(pieces: Sequence[bytes], costs: Mapping[bytes, int] = PARSED) -> None:
     """Check how much memory a parsed JSON text takes. Raises TooLarge."""
     if sum(map(len, pieces)) > SMALL:
         weight = sum(cost * piece.count(sign) for piece in pieces for sign, cost in costs.items())
@@ -47,7 +47,7 @@ def weigh(pieces: Sequence[bytes], costs: Mapping[bytes, int] = PARSED) -> None:
             raise TooLarge
 
 
-async def bounded(
+async def limit_body(
     response: httpx.Response, costs: Mapping[bytes, int] = PARSED, largest: int = LARGEST
 ) -> None:
     """A response hook for httpx that bounds the body and does not decompress it.
@@ -73,7 +73,7 @@ class _Bounded(httpx.AsyncByteStream):
             self._reading.add(len(piece))
             pieces.append(piece)
             yield piece
-        weigh(pieces, self._costs)
+        check_weight(pieces, self._costs)
 
     async def aclose(self) -> None:
         self._reading.end()

@@ -86,7 +86,7 @@ def within(seconds: float) -> AbstractContextManager[None]:
     return holding(_END, time.monotonic() + seconds)
 
 
-def left() -> float | None:
+def seconds_left() -> float | None:
     """Seconds until the deadline, at least MOMENT; None without a deadline."""
     end = _END.get()
     return None if end is None else max(end - time.monotonic(), MOMENT)
@@ -144,7 +144,7 @@ def current_zone() -> tzinfo | None:
     return _ZONE.get()
 
 
-def local(when: datetime) -> datetime:
+def to_local(when: datetime) -> datetime:
     """A time in the person's time zone; unchanged if it is out of range there."""
     try:
         return when.astimezone(_ZONE.get())
@@ -152,7 +152,7 @@ def local(when: datetime) -> datetime:
         return when
 
 
-def from_local(wall: datetime) -> datetime:
+def from_local_time(wall: datetime) -> datetime:
     """A naive local time of the person as a time in UTC."""
     try:
         return (wall.replace(tzinfo=zone) if (zone := _ZONE.get()) else wall).astimezone(UTC)

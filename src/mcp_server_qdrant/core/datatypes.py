@@ -98,7 +98,7 @@ class Targets(tuple[Target, ...]):
         return [*found.values()]
 
 
-def alike(targets: Sequence[Target]) -> Sequence[Sequence[Target]]:
+def grouped(targets: Sequence[Target]) -> Sequence[Sequence[Target]]:
     """Group targets that get the same query."""
     return (targets if isinstance(targets, Targets) else Targets(targets)).alike
 
@@ -432,7 +432,7 @@ class SyncedFolder:
         return Selection(self.include, self.exclude)
 
     @property
-    def called(self) -> str:
+    def label(self) -> str:
         """The given name, or else the folder's own."""
         return self.name or self.path.name
 

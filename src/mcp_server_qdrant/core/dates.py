@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from mcp_server_qdrant.core.context import from_local, local
+from mcp_server_qdrant.core.context import from_local_time, to_local
 from mcp_server_qdrant.core.datatypes import Document, PointId
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.core.notation import line, moment, time_of
+from mcp_server_qdrant.core.notation import one_line, parse_time, time_of
 
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 LATEST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)  # the latest that `datetime` can hold
@@ -72,30 +72,30 @@ def own_date(text: Document) -> datetime | None:
     """The date given with a text: `metadata.date`, or a `created_at` from its caller or file."""
     said = [(text.metadata or {}).get(key) for key in ("date", "created_at")]
     given = [one for one in said if isinstance(one, str)]
-    times = map(stated, [*given, text.created_at if text.dated else None])
+    times = map(parse_date, [*given, text.created_at if text.dated else None])
     return next((when for when in times if when), None)
 
 
-def stated(value: Any) -> datetime | None:
-    """Like `moment`, but also takes a day, month or year as people write it; its start."""
-    if (when := moment(value)) or not isinstance(value, str):
+def parse_date(value: Any) -> datetime | None:
+    """Like `parse_time`, but also takes a day, month or year as people write it; its start."""
+    if (when := parse_time(value)) or not isinstance(value, str):
         return when
     with suppress(RequestError, ValueError, OverflowError):
         if wall := _calendar(value):
-            return from_local(wall[0])
+            return from_local_time(wall[0])
     return None
 
 
-def indexed(when: datetime) -> datetime:
+def time_to_index(when: datetime) -> datetime:
     """The time to index for a date: noon for a date without a time.
 
     So it is the same day in all time zones up to twelve hours away.
     """
-    wall = local(when).replace(tzinfo=None)
-    return from_local(wall + A_DAY / 2) if wall == _midnight(wall) else when
+    wall = to_local(when).replace(tzinfo=None)
+    return from_local_time(wall + A_DAY / 2) if wall == _midnight(wall) else when
 
 
-def lasting(metadata: dict[str, Any] | None, now: datetime) -> dict[str, Any] | None:
+def calendar_dates(metadata: dict[str, Any] | None, now: datetime) -> dict[str, Any] | None:
     """The metadata with relative dates such as `yesterday` replaced by calendar days.
 
     Raises RequestError for an ambiguous day.
@@ -103,15 +103,15 @@ def lasting(metadata: dict[str, Any] | None, now: datetime) -> dict[str, Any] | 
     made = dict(metadata or {})
     for key in made.keys() & {"date", "created_at"}:
         said = made[key]
-        if isinstance(said, str) and not stated(said) and (found := span(said, now)):
-            made[key] = local(found[0]).date().isoformat()
+        if isinstance(said, str) and not parse_date(said) and (found := parse_period(said, now)):
+            made[key] = to_local(found[0]).date().isoformat()
     return metadata and made
 
 
-def at_time(text: str, now: datetime) -> tuple[str, datetime] | None:
+def parse_versioned_id(text: str, now: datetime) -> tuple[str, datetime] | None:
     """Parse `ID@TIME` into id and time (the end of a day or month); None if it is not that."""
     own, _, said = text.rpartition("@")
-    if own and (found := span(said, now)):
+    if own and (found := parse_period(said, now)):
         exact = found[1] - found[0] <= A_SECOND
         return own, found[0] if exact else found[1] - timedelta(microseconds=1)
     return None
@@ -127,7 +127,7 @@ def date_of(text: Document) -> datetime | None:
     first, second = text.updated_at, text.created_at
     if text.document is None:  # another tool's `created_at` may be a given date
         first, second = second, first
-    return moment(first) or moment(second)
+    return parse_time(first) or parse_time(second)
 
 
 def changed_at(text: Document) -> datetime | None:
@@ -137,7 +137,7 @@ def changed_at(text: Document) -> datetime | None:
     """
     if text.file is not None or text.document is None:
         return None
-    when, first = moment(text.updated_at), moment(text.created_at)
+    when, first = parse_time(text.updated_at), parse_time(text.created_at)
     return None if when and first and when - first < A_SECOND else when
 
 
@@ -154,7 +154,7 @@ def age_from(payload: Any, paths: Iterable[Sequence[str]]) -> datetime | None:
     return time_of(payload, paths)
 
 
-def duration(text: str) -> timedelta | None:
+def parse_duration(text: str) -> timedelta | None:
     """A length of time: `90 days`, `two weeks`, `a year`, `12h`; None for any other text."""
     if not (found := _DURATION.fullmatch(" ".join(text.lower().split()))):
         return None
@@ -163,23 +163,23 @@ def duration(text: str) -> timedelta | None:
     return number * _UNITS["min" if found[2].startswith("min") else found[2][0]]
 
 
-def span(text: str, now: datetime) -> tuple[datetime, datetime] | None:
+def parse_period(text: str, now: datetime) -> tuple[datetime, datetime] | None:
     """Start and end (exclusive) of the year, month, day or second that a text names.
 
     Days are those of the person's time zone. `7d` and `7 days` give one moment, that long ago; a
     day or month without a year (`monday`, `May`) is the latest one. None if the text is no date.
     Raises RequestError for an ambiguous day.
     """
-    text, wall = " ".join(text.split()), local(now).replace(tzinfo=None)
+    text, wall = " ".join(text.split()), to_local(now).replace(tzinfo=None)
     try:
-        if (ago := _AGO.fullmatch(text.lower())) and (length := duration(ago[1])) is not None:
+        if (ago := _AGO.fullmatch(text.lower())) and (length := parse_duration(ago[1])) is not None:
             return now - length, now - length
         if days := _calendar(text, wall):
-            return from_local(days[0]), from_local(days[1])
-        if exact := moment(text):
+            return from_local_time(days[0]), from_local_time(days[1])
+        if exact := parse_time(text):
             return exact, exact + A_SECOND
         if (clock := _CLOCK.fullmatch(text)) and (days := _calendar(clock[1], wall)):
-            when = from_local(days[0].replace(hour=int(clock[2]), minute=int(clock[3])))
+            when = from_local_time(days[0].replace(hour=int(clock[2]), minute=int(clock[3])))
             return when, when + timedelta(minutes=1)
     except (ValueError, OverflowError):
         pass
@@ -225,7 +225,7 @@ def _in_numbers(said: str) -> tuple[int, int, int] | None:
     one, two = numbers if len(numbers) == 2 else (0, numbers[0])
     if one and not dots and max(one, two) <= 12 and one != two:
         raise RequestError(
-            f"{line(said)} may be {year}-{two:02}-{one:02} or {year}-{one:02}-{two:02}: "
+            f"{one_line(said)} may be {year}-{two:02}-{one:02} or {year}-{one:02}-{two:02}: "
             "write the one that you mean."
         )
     return (year, one, two) if two > 12 and not dots else (year, two, one)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
-from mcp_server_qdrant.core.forms import LETTER, SPACED, apart, compared, seen
+from mcp_server_qdrant.core.forms import LETTER, SPACED, comparable, normalized, spaced
 
 LONGEST = 64  # characters of a compound
 MOST = 200  # compounds of a text
@@ -37,8 +37,8 @@ def compounds(text: str) -> list[str]:
     version is the same with and without its v. Beside a script without spaces there are two, with
     and without what is written in that.
     """
-    text = _TIME.sub(" ", compared(text))
-    alone = apart(text)
+    text = _TIME.sub(" ", comparable(text))
+    alone = spaced(text)
     found: dict[str, None] = {}
     for match in chain(
         _COMPOUND.finditer(text), _COMPOUND.finditer(alone if alone != text else "")
@@ -74,15 +74,15 @@ class Exact:
     @classmethod
     def in_query(cls, query: str) -> "Exact":
         """Those of a query; of a quoted phrase the compounds do not count again."""
-        query = seen(query)
+        query = normalized(query)
         phrases = tuple(dict.fromkeys(filter(None, map(_words, _quoted(query)))))
         if len(phrases) > PHRASES or len(query.split()) > WORDS:
             phrases = ()
-        rest = _TIME.sub(" ", compared(_QUOTED.sub(" ", query) if phrases else query))
+        rest = _TIME.sub(" ", comparable(_QUOTED.sub(" ", query) if phrases else query))
         pieces = dict.fromkeys(
             _VERSION.sub("", piece)
             for whole in _COMPOUND.findall(rest)
-            for piece in [*filter(_is_specific, _COMPOUND.findall(apart(whole)))] or [whole]
+            for piece in [*filter(_is_specific, _COMPOUND.findall(spaced(whole)))] or [whole]
             if _is_specific(piece)
         )
         signed = dict.fromkeys(_signed(rest))
@@ -91,7 +91,7 @@ class Exact:
     def __bool__(self) -> bool:
         return bool(self.pieces or self.phrases)
 
-    def held(self, text: str) -> list[str]:
+    def found_in(self, text: str) -> list[str]:
         """The compounds and phrases that occur in the text literally."""
         folded = _words(text)
         return [written for written, pattern in self._patterns.items() if pattern.search(folded)]
@@ -103,7 +103,7 @@ class Exact:
 
 def _pattern(written: str) -> re.Pattern[str]:
     """A text has `1.2` neither in 11.2 nor in 1.2.3, but in v1.2, and a date before its time."""
-    before, after = edges(written)
+    before, after = word_boundaries(written)
     if written[0].isdigit():
         before += r"(?<!\d[.,])v?"
     if written[-1].isdigit():
@@ -111,10 +111,10 @@ def _pattern(written: str) -> re.Pattern[str]:
     return re.compile(before + _UNIT.sub(" ?", re.escape(written)) + after)
 
 
-def edges(written: str) -> tuple[str, str]:
-    """The patterns of the places where a word begins and ends, none in scripts without spaces.
+def word_boundaries(written: str) -> tuple[str, str]:
+    """Patterns for the start and the end of a word; empty for scripts without spaces.
 
-    C ends neither in C++ nor in C#.
+    C does not end within C++ or C#.
     """
     first, last = (re.match(SPACED, sign) for sign in (written[0], written[-1]))
     return f"(?<!{SPACED})" * bool(first), rf"(?!{SPACED}|\+\+|#(?!\w))" * bool(last)
@@ -126,4 +126,4 @@ def _quoted(query: str) -> Iterator[str]:
 
 
 def _words(text: str) -> str:
-    return " ".join(compared(text).split())
+    return " ".join(comparable(text).split())

@@ -6,15 +6,15 @@ A text that has expired is found no more. It stays where it is, so that it can b
 from datetime import datetime, timedelta
 
 from mcp_server_qdrant.core.datatypes import Document
-from mcp_server_qdrant.core.dates import duration, span
+from mcp_server_qdrant.core.dates import parse_duration, parse_period
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.core.notation import iso, line, moment
+from mcp_server_qdrant.core.notation import iso, one_line, parse_time
 
 NEVER = "never"
 _LONGEST = timedelta(days=366 * 1000)
 
 
-def expiry(text: str, now: datetime) -> str:
+def parse_expiry(text: str, now: datetime) -> str:
     """When a text expires of which this is said, in ISO 8601; "" for `never`.
 
     A day, a month and a year end with their last moment. Raises RequestError for what is no time,
@@ -23,27 +23,27 @@ def expiry(text: str, now: datetime) -> str:
     said = " ".join(text.split())
     if said.lower() in (NEVER, ""):
         return ""
-    after = duration(said.lower().removeprefix("in ").removeprefix("after "))
+    after = parse_duration(said.lower().removeprefix("in ").removeprefix("after "))
     if after is not None:
         when: datetime | None = now + min(after, _LONGEST)
     elif ":" in said:
-        when = moment(said)
+        when = parse_time(said)
     else:
-        when = days[1] if (days := span(said, now)) else None
+        when = days[1] if (days := parse_period(said, now)) else None
     if when is None:
         raise RequestError(
-            f"expires is no date: {line(said, 40)!r}. Use 2026-12-31, or 90 days, 2 weeks, 1 year "
-            f"from now on, or {NEVER}."
+            f"expires is no date: {one_line(said, 40)!r}. Use 2026-12-31, or 90 days, 2 weeks, 1 "
+            f"year from now on, or {NEVER}."
         )
     if when <= now:
         raise RequestError(
-            f"expires is in the past: {line(said, 40)!r}; today is {now.date().isoformat()}. Use a "
-            "later date, or qdrant-delete."
+            f"expires is in the past: {one_line(said, 40)!r}; today is {now.date().isoformat()}. "
+            "Use a later date, or qdrant-delete."
         )
     return iso(when)
 
 
-def expired(document: Document, now: datetime) -> bool:
+def is_expired(document: Document, now: datetime) -> bool:
     """True for a text that is found no more."""
-    when = moment(document.expires)
+    when = parse_time(document.expires)
     return when is not None and when <= now

@@ -46,7 +46,7 @@ def choices(kind: Any) -> tuple[Any, ...]:
     return get_args(literal)
 
 
-def sound(value: Any) -> Any:
+def checked(value: Any) -> Any:
     """Return the value. Raises ValueError for NUL, broken Unicode, or too many nested values."""
     inside, count = [value], 0
     while inside:
@@ -72,20 +72,20 @@ def _check(text: str) -> None:
 def _short(value: Any) -> Any:
     if isinstance(value, str) and len(value) > MAX_WORD:
         raise ValueError(f"It has more than {MAX_WORD:,} characters: shorten it.")
-    return sound(value)
+    return checked(value)
 
 
 def json_object(value: Any) -> Any:
     """An object, or one parsed from JSON; None for a blank string."""
     if not isinstance(value, str):
-        return sound(value)
+        return checked(value)
     if not value.strip():
         return None
     try:
         read = json.loads(value)
     except (ValueError, RecursionError):
         raise ValueError("An object was expected, and this string is not one in JSON.") from None
-    return sound(read)
+    return checked(read)
 
 
 def one_or_many(value: Any) -> Any:
@@ -97,7 +97,7 @@ def one_or_many(value: Any) -> Any:
             value = [value]
     if isinstance(value, str | int) and not isinstance(value, bool):
         value = [value]
-    return sound(value)
+    return checked(value)
 
 
 def _few(value: Any) -> Any:
@@ -119,7 +119,7 @@ def _as_text(value: Any) -> Any:
 
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Text = Annotated[str, BeforeValidator(sound)]
+Text = Annotated[str, BeforeValidator(checked)]
 Word = Annotated[str, BeforeValidator(_short)]  # a name, a title
 Words = Annotated[tuple[Word, ...] | None, BeforeValidator(_few)]
 Tags = Annotated[tuple[Word, ...] | None, BeforeValidator(_split)]
@@ -142,7 +142,7 @@ _KINDS = {  # pydantic's error type -> what the value must be
 }
 
 
-def wanted(fault: ErrorDetails) -> str:
+def requirement(fault: ErrorDetails) -> str:
     """The predicate of a sentence on a value that pydantic refused; never quotes the value."""
     limits = fault.get("ctx", {})
     if kind := _KINDS.get(fault["type"]):

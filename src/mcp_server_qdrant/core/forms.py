@@ -1,6 +1,6 @@
-"""How a word may be written: beside another script, with signs that nobody sees, joined to others.
+"""Normalises the spellings of a word for search; stored texts are never changed.
 
-`compared` texts are alike where a reader sees no difference; what is stored stays as it is.
+Unicode forms, invisible characters, scripts without spaces, camel case, numbers with units.
 """
 
 import re
@@ -37,30 +37,30 @@ _NUMBERED = re.compile(r"[0-9][^\W\d_]")
 _LONGEST, _SHORT = 64, 8  # characters
 
 
-def seen(text: str) -> str:
-    """The text in composed, compatible characters (ligatures, wide forms), all of them visible."""
+def normalized(text: str) -> str:
+    """The text in NFKC, without invisible characters."""
     return text if text.isascii() else unicodedata.normalize("NFKC", _UNSEEN.sub("", text))
 
 
-def compared(text: str) -> str:
-    """The text as it is compared letter by letter: small, its hyphens and apostrophes plain."""
+def comparable(text: str) -> str:
+    """The normalised text in lowercase, with ASCII hyphens and apostrophes."""
     if text.isascii():
         return text.lower()
-    return seen(text).translate(_SIGNS).lower()
+    return normalized(text).translate(_SIGNS).lower()
 
 
-def apart(text: str) -> str:
-    """The text with a space around each run of a script that has none."""
+def spaced(text: str) -> str:
+    """The text with a space around each run of a script that is written without spaces."""
     return text if text.isascii() else _UNSPACED.sub(r" \g<0> ", text)
 
 
-def joined(text: str) -> Iterator[tuple[str, list[str]]]:
-    """The words of a text that are several: `getUserName` of three, `40kg` of two.
+def compound_words(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Each word made of several, with its parts: `getUserName` has three, `40kg` two.
 
-    Names such as iPhone and GitHub are one word: a part has two letters, and a word with a capital
-    at its beginning is not short.
+    Names such as iPhone and GitHub are single words: a part has at least two letters, and a word
+    that begins with a capital at least eight.
     """
-    text = apart(seen(text))
+    text = spaced(normalized(text))
     seams = _SEAMED.finditer(_SEAM.sub("\0", text)) if _HAS_SEAM.search(text) else ()
     for found in seams:
         parts = found.group().split("\0")

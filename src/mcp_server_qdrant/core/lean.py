@@ -14,7 +14,7 @@ importing = threading.Lock()  # held while a package is hidden
 
 
 @contextlib.contextmanager
-def without(package: str) -> Iterator[None]:
+def hidden(package: str) -> Iterator[None]:
     """Hide the package from imports in the body, unless it is already being imported.
 
     Another thread must hold `importing` to import it.
@@ -33,5 +33,5 @@ def without(package: str) -> Iterator[None]:
 
 def import_qdrant_client() -> None:
     """Import qdrant-client, which must not have been imported before."""
-    with without("fastembed"):
+    with hidden("fastembed"):
         importlib.import_module("qdrant_client")

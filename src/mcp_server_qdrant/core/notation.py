@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import Any
 
-from mcp_server_qdrant.core.context import current_zone, from_local
+from mcp_server_qdrant.core.context import current_zone, from_local_time
 from mcp_server_qdrant.core.datatypes import Document, PointId
 
 NAMESPACE = uuid.UUID("6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7")
@@ -115,7 +115,7 @@ def escaped(data: str) -> str:
     return _STEERING.sub(lambda found: found[1] or json.dumps(found[0])[1:-1], data)
 
 
-def line(text: str, length: int | None = LINE) -> str:
+def one_line(text: str, length: int | None = LINE) -> str:
     """The text on one line of at most `length` characters."""
     folded = plain(" ".join(text.split()))
     return folded if length is None else clipped(folded, length)
@@ -130,7 +130,7 @@ def clipped(text: str, length: int) -> str:
     return f"{(words if len(words) > len(kept) // 2 else kept).rstrip()}…"
 
 
-def chain(path: str, length: int) -> str:
+def shortened_path(path: str, length: int) -> str:
     """Shorten a path of headings to about `length` characters, dropping its middle first."""
     first, *inner = path.split(" > ")
     if len(path) <= length or not inner:
@@ -147,7 +147,7 @@ def chain(path: str, length: int) -> str:
     return f"{clipped(first, length - len(end) - 3)} > {end}"
 
 
-def called(name: str | int) -> str:
+def cite(name: str | int) -> str:
     """A name or id for a sentence, quoted unless it is a single word."""
     whole = str(name)
     short = whole if len(whole) <= MAX_NAME else f"{whole[: MAX_NAME - 1]}…"
@@ -158,12 +158,12 @@ def called(name: str | int) -> str:
     return _JOINER.sub(lambda found: chr(int(found[0][2:], 16)), repr(short))
 
 
-def every(names: Iterable[str]) -> str:
+def cite_all(names: Iterable[str]) -> str:
     """Several names for a sentence, separated by commas."""
-    return ", ".join(map(called, names))
+    return ", ".join(map(cite, names))
 
 
-def some(things: Sequence[Any], most: int = 3, shown: Callable[[Any], str] = str) -> str:
+def first_few(things: Sequence[Any], most: int = 3, shown: Callable[[Any], str] = str) -> str:
     """The first `most` items, and the number of the others."""
     more = len(things) - most
     return ", ".join(map(shown, things[:most])) + (f" and {more} more" if more > 0 else "")
@@ -193,7 +193,7 @@ def misspelled(one: str, other: str) -> bool:
     return OSA.distance(*alike) <= SLIPS
 
 
-def amount(number: int, noun: str) -> str:
+def plural(number: int, noun: str) -> str:
     """A number with its noun, which gets a plural s: `1 file`, `2 files`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
@@ -246,10 +246,10 @@ def first_id(beginning: str) -> str | None:
     return f"{beginning}{_NIL[-_REST:]}" if _SHORT.fullmatch(beginning) else None
 
 
-def made_here(text: str) -> bool:
+def is_tool_id(text: str) -> bool:
     """True for a short id made by a tool, also with a part number or a time."""
     own, _, when = text.rpartition("@")
-    own = own if own and moment(when) else text
+    own = own if own and parse_time(when) else text
     return first_id((part_of(own) or (own,))[0]) is not None
 
 
@@ -285,12 +285,12 @@ def document_id(document: Document) -> str:
 
 def shown_id(document: Document) -> str:
     """The id of a text; for a single part, with its number: `id:2/9`."""
-    if document.chunks == 1 or begins(document) or document.document is None:
+    if document.chunks == 1 or has_start(document) or document.document is None:
         return document_id(document)
     return f"{document_id(document)}:{document.chunk + 1}/{document.chunks}"
 
 
-def begins(document: Document) -> bool:
+def has_start(document: Document) -> bool:
     """True if these are its first chunks, joined."""
     return document.chunk == 0 and document.last is not None
 
@@ -324,7 +324,7 @@ def as_point_id(text: str) -> PointId | None:
         return None
 
 
-def moment(value: Any) -> datetime | None:
+def parse_time(value: Any) -> datetime | None:
     """Parse a time to UTC: ISO 8601, or epoch seconds or milliseconds.
 
     None if it is neither, or out of range. A time without a zone is local.
@@ -345,7 +345,7 @@ def moment(value: Any) -> datetime | None:
 def _moment_in(text: str, _: tzinfo | None) -> datetime | None:
     try:
         when = datetime.fromisoformat(_SPACED_ZONE.sub("", text))
-        return when.astimezone(UTC) if when.tzinfo else from_local(when)
+        return when.astimezone(UTC) if when.tzinfo else from_local_time(when)
     except (ValueError, OverflowError):
         return None
 
@@ -364,15 +364,15 @@ def time_of(payload: Any, paths: Iterable[Sequence[str]]) -> datetime | None:
         value = payload
         for key in path:
             value = value.get(key) if isinstance(value, dict) else None
-        if value is not None and (when := moment(value)) is not None:
+        if value is not None and (when := parse_time(value)) is not None:
             return when
     return None
 
 
-def impossible(value: Any) -> bool:
+def impossible_time(value: Any) -> bool:
     """True for a value that looks like a time but does not exist."""
     dated = isinstance(value, str) and _DATED.fullmatch(value) is not None
-    return (dated or isinstance(value, date | int | float)) and moment(value) is None
+    return (dated or isinstance(value, date | int | float)) and parse_time(value) is None
 
 
 def iso(when: datetime) -> str:

@@ -77,7 +77,7 @@ class Tasks:
             pause = min(2 * pause, LONGEST_PAUSE)
 
 
-async def gathered(
+async def gather(
     names: Sequence[str], ask: Callable[[str], Awaitable[T]], at_once: int = AT_ONCE
 ) -> tuple[dict[str, T], dict[str, QdrantMcpError]]:
     """Call `ask` for all names; (results, our errors) by name. Other errors are raised."""
@@ -105,7 +105,7 @@ async def gathered(
     return found, failed
 
 
-async def retried(
+async def retry(
     call: Callable[[], Awaitable[T]],
     pauses: Sequence[float],
     faults: tuple[type[Exception], ...],

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mcp_server_qdrant.core.datatypes import Dense, Document, PointId, Sparse
-from mcp_server_qdrant.core.notation import called, line
+from mcp_server_qdrant.core.notation import cite, one_line
 
 # How many times a word of the title counts in a stored BM25 vector.
 TITLE_FACTOR = 3
@@ -119,7 +119,7 @@ class Changes:
     created_at: str | None = None
     expires: str | None = None
 
-    def made(self, part: Document) -> Document:
+    def applied_to(self, part: Document) -> Document:
         """The part with the changes applied."""
         metadata = {**(part.metadata or {}), **(self.metadata or {})}
         kept = {key: value for key, value in metadata.items() if value is not None}
@@ -157,11 +157,11 @@ class Version:
         if self.expired:
             return "expired"
         who = self.by.get("caller") or self.by.get("client")
-        return f"{'deleted' if self.deleted else 'replaced'}{f' by {called(who)}' if who else ''}"
+        return f"{'deleted' if self.deleted else 'replaced'}{f' by {cite(who)}' if who else ''}"
 
     @property
-    def line(self) -> str:
+    def summary(self) -> str:
         """A summary on one line."""
         title, text = self.document.title, self.document.text
-        about = line(f"{title}: {text}" if title else text, LINE)
-        return f"{called(self.collection)} (id {called(self.id)}) · {self.ended} · {about}"
+        about = one_line(f"{title}: {text}" if title else text, LINE)
+        return f"{cite(self.collection)} (id {cite(self.id)}) · {self.ended} · {about}"

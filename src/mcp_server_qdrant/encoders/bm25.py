@@ -34,8 +34,8 @@ from mcp_server_qdrant.core.bm25 import (
 )
 from mcp_server_qdrant.core.datatypes import Sparse
 from mcp_server_qdrant.core.exact import LONGEST, compounds
-from mcp_server_qdrant.core.forms import PAIRED, TRIPLED, joined, seen
-from mcp_server_qdrant.encoders.language import SURE, likely, sure
+from mcp_server_qdrant.core.forms import PAIRED, TRIPLED, compound_words, normalized
+from mcp_server_qdrant.encoders.language import SURE, detect, probabilities
 from mcp_server_qdrant.encoders.text import clean
 
 AUTO = "auto"
@@ -107,7 +107,7 @@ class Bm25Encoder:
 
     def language_of(self, text: str) -> str | None:
         """The language of a text if it is certain and matters; "none": it has no stemmer."""
-        return sure(text) if self._auto else None
+        return detect(text) if self._auto else None
 
     def words(self, query: str, languages: Collection[str] = ()) -> Sequence[tuple[int, ...]]:
         """The terms to search for each word of a query, including stems in these languages.
@@ -118,7 +118,7 @@ class Bm25Encoder:
         if not (self._auto and languages):
             return [(term,) for term in self.tokens(query)]
         searched = dict.fromkeys((ENGLISH, *languages))
-        shares = likely(query)
+        shares = probabilities(query)
         own = next(iter(shares), ENGLISH)
         if shares.get(own, 0.0) < SURE:
             own = max(searched, key=lambda language: shares.get(language, 0.0))
@@ -141,7 +141,7 @@ class Bm25Encoder:
         Without any where the vectors of all texts have these.
         """
         found: dict[int, Collection[int]] = dict.fromkeys(self.compounds(query), ())
-        for whole, parts in joined(query):
+        for whole, parts in compound_words(query):
             for one in self._encoders.values():
                 found.update(dict.fromkeys(one.stems(whole), one.stems(" ".join(parts))))
         return found
@@ -227,14 +227,14 @@ def _prepared(text: str) -> str:
     """The text NFKC-normalised, with unspaced scripts split into n-grams."""
     if text.isascii():
         return text
-    text = seen(clean(text))
+    text = normalized(clean(text))
     text = PAIRED.sub(lambda run: _pieces(run.group(), 2), text)
     return TRIPLED.sub(lambda run: _pieces("".join(WORD.findall(run.group())), 3), text)
 
 
 def _parts(text: str) -> str:
     """The parts of those words of a text that are several."""
-    return " ".join(part for _, parts in joined(clean(text)) for part in parts)
+    return " ".join(part for _, parts in compound_words(clean(text)) for part in parts)
 
 
 def _opened(query: str) -> str:

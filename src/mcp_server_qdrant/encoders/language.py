@@ -53,14 +53,14 @@ NAMES = {
 }
 
 
-def sure(text: str) -> str | None:
+def detect(text: str) -> str | None:
     """The language of a text, "none" if it has no stemmer; None if uncertain."""
     language, share = next(_predicted(text, 1), ("", 0.0))
     return language if share >= SURE else None
 
 
-def certain(text: str) -> str | None:
-    """Like `sure`, with thresholds high enough to tell a person."""
+def detect_strictly(text: str) -> str | None:
+    """Like `detect`, with thresholds high enough to tell a person."""
     language, share = next(_predicted(text, 1), ("", 0.0))
     enough = sum(map(str.isalpha, text[:READ])) >= LETTERS
     return language if share >= CERTAIN and enough else None
@@ -75,7 +75,7 @@ def is_read_by(described: str, language: str) -> bool:
     return language in named if named else "multi" in described.lower()
 
 
-def likely(text: str) -> Mapping[str, float]:
+def probabilities(text: str) -> Mapping[str, float]:
     """The probability of each language, highest first; those without a stemmer are summed."""
     found: dict[str, float] = {}
     for language, share in _predicted(text, -1):

@@ -60,7 +60,7 @@ class Registry:
             self._encoders[model] = encoder
         return self._encoders[model]
 
-    def of(self, model: str | None) -> Encoder:
+    def started(self, model: str | None) -> Encoder:
         """The started encoder of a model; None: the default one."""
         encoder = self.default if model is None else self.known(model)
         encoder.start()
@@ -68,7 +68,7 @@ class Registry:
 
     async def encode_query(self, model: str, text: str) -> Any:
         """A unit vector. Raises EncoderUnavailable with the reason."""
-        encoder = self.of(model)
+        encoder = self.started(model)
         if encoder.state == "loading":
             await encoder.ready(LOAD_SECONDS)
         return await encoder.encode_query(text)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mcp_server_qdrant.core.notation import some
+from mcp_server_qdrant.core.notation import first_few
 from mcp_server_qdrant.evaluation.run import JudgedQuery, Key, Measured, Run
 
 SHOWN = 10  # results that count, except for the recall
@@ -128,7 +128,7 @@ def tables(measured: Measured, scores: Sequence[Scores]) -> str:
     for run, own in runs:
         hits = zip(measured.queries, own.per_query["hit@10"], strict=True)
         if names := [repr(query.label.query) for query, hit in hits if not hit]:
-            missed.append(f"{run.algorithm} missed {some(names, NAMED)}")
+            missed.append(f"{run.algorithm} missed {first_few(names, NAMED)}")
     return "\n\n".join([*blocks, "\n".join(missed)]).rstrip()
 
 

@@ -18,7 +18,7 @@ from pydantic import (
 
 from mcp_server_qdrant.core.datatypes import TAG_KEYS
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.core.fields import Id, one_or_many, sound, wanted
+from mcp_server_qdrant.core.fields import Id, checked, one_or_many, requirement
 
 TITLE_KEYS = ("title", "metadata.title", "name", "metadata.name")  # in collections of any tool
 BEST, ALSO = 2, 1
@@ -34,7 +34,7 @@ def _graded(value: Any) -> Any:
 
 
 Filled = Annotated[
-    str, StringConstraints(strip_whitespace=True, min_length=1), BeforeValidator(sound)
+    str, StringConstraints(strip_whitespace=True, min_length=1), BeforeValidator(checked)
 ]
 Texts = Annotated[tuple[Id, ...], BeforeValidator(one_or_many)]
 Some = Annotated[Texts, Field(min_length=1)]
@@ -124,7 +124,7 @@ def _fault(error: ValidationError) -> str:
     if not first["loc"]:
         return f" is no JSON list of labelled queries ({first['msg']})"
     number, *inside = first["loc"]
-    said = wanted(first)
+    said = requirement(first)
     if first["type"] == "extra_forbidden":
         known = (Expect if len(inside) > 1 else Label).model_fields
         said = f"there is no {inside.pop()!r}; there are {', '.join(known)}"

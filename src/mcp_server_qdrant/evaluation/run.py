@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_server_qdrant.core.datatypes import Algorithm, Result
 from mcp_server_qdrant.core.errors import EncoderUnavailable, RequestError
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.core.notation import amount, key_of
+from mcp_server_qdrant.core.notation import key_of, plural
 from mcp_server_qdrant.evaluation.labels import Label
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ async def measure(
         warnings.insert(
             0,
             "Not in the collections that are searched, and so missed: "
-            f"{amount(len(missing), 'expected document')}, the first of the query {missing[0]!r}",
+            f"{plural(len(missing), 'expected document')}, the first of the query {missing[0]!r}",
         )
     return Measured(queries, runs, warnings)
 
@@ -132,7 +132,7 @@ async def _make_ready(
     if {*algorithms} <= {"keyword", "fuzzy"}:
         return
     for model in dict.fromkeys(target.dense.model for target in targets if target.dense):
-        encoder = services.encoders.of(model)
+        encoder = services.encoders.started(model)
         if not await encoder.ready(MODEL_SECONDS):
             raise EncoderUnavailable(
                 f"{encoder.reason or 'There is no model.'} --algorithms keyword needs none."

@@ -39,18 +39,18 @@ def run_stdio(service: Sequence[str], arguments: Sequence[str], env_file: str | 
     _fill_standard_streams()
     parent = os.getppid()
     client = handle_of_client(parent, 0)  # now, because the client may exit while a service starts
-    told = reach.telling(env_file)
+    told = reach.locators(env_file)
     # A shell that asks for completions passes no arguments either.
-    if not reach.shared(told) or reach.completing():
+    if not reach.may_share(told) or reach.completing():
         return
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: os._exit(0))
-    command = [*service, *reach.named(env_file)]
-    relay = Relay(command, reach.guess(told), reach.hello("stdio", arguments, env_file))
+    command = [*service, *reach.env_file_args(env_file)]
+    relay = Relay(command, reach.guess_place(told), reach.hello("stdio", arguments, env_file))
     try:
         relay.connect()
     except Ended as end:
-        os._exit(reach.told(end))
+        os._exit(reach.print_end(end))
     except OSError:
         return
     gc.freeze()
@@ -119,14 +119,16 @@ def run_command(
     is the command that starts one if none is running. `out` gets the output instead of stdout, and
     returns whether to go on. Raises Ended if a service refuses to start.
     """
-    told = reach.telling(env_file)
-    place = reach.guess(told)
-    if service and reach.shared(told):
+    told = reach.locators(env_file)
+    place = reach.guess_place(told)
+    if service and reach.may_share(told):
         try:
-            place, line, found = reach.reached([*service, *reach.named(env_file)], place)
+            place, line, found = reach.connect_or_start(
+                [*service, *reach.env_file_args(env_file)], place
+            )
         except OSError:  # no process can be started, or it cannot listen
             return None
-    elif connection := reach.dialled(place):
+    elif connection := reach.connect(place):
         line, found = connection
     else:
         return None
@@ -143,7 +145,7 @@ def run_command(
         reach.await_end(found, place)
     if "yielding" in end or "elsewhere" in end:
         return None
-    return reach.status_of(end) if end else reach.told(Ended(1, LOST))
+    return reach.status_of(end) if end else reach.print_end(Ended(1, LOST))
 
 
 def _interrupting(line: socket.socket) -> Callable[..., None]:
@@ -163,7 +165,7 @@ def _interrupting(line: socket.socket) -> Callable[..., None]:
 def _show_output(line: socket.socket, out: Callable[[str], bool]) -> Mapping[str, object]:
     """Print a command's output until it ends; its last order, or {} if the service died."""
     for one in reach.lines(reach.pieces_of(line)):
-        order = reach.order_of(one)
+        order = reach.parse_control(one)
         if not order.keys().isdisjoint(_ENDS):
             return order
         if "say" in order:
@@ -200,7 +202,7 @@ def ask_recall(place: str, hook: Mapping[str, object], seconds: float) -> str:
         with line:
             line.sendall(reach.hello("recall", [os.path.dirname(place)], None, hook=hook))
             for answer in reach.lines(_until(line, until)):
-                order = reach.order_of(answer)
+                order = reach.parse_control(answer)
                 text += str(order.get("out", ""))
                 if "exit" in order:
                     return text

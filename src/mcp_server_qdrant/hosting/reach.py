@@ -60,7 +60,7 @@ class Died(Ended):
     """The service exited during its start without an explanation: a retry may succeed."""
 
 
-def telling(env_file: str | None) -> dict[str, str]:
+def locators(env_file: str | None) -> dict[str, str]:
     """The variables that locate the service, from the environment or the settings file."""
     file = os.path.expanduser(env_file) if env_file else os.path.join(_folder("config"), ".env")
     given = {name.upper(): value for name, value in os.environ.items() if value}
@@ -68,7 +68,7 @@ def telling(env_file: str | None) -> dict[str, str]:
     return {name: found[name] for name in _TELLING if name in found}
 
 
-def shared(told: Mapping[str, str]) -> bool:
+def may_share(told: Mapping[str, str]) -> bool:
     """Whether these variables allow a shared service; an in-memory engine is never shared."""
     on_trial = told.get("QDRANT_URL") == ":memory:"
     return not on_trial and told.get(SHARE, "").strip().lower() not in _FALSE
@@ -79,7 +79,7 @@ def completing() -> bool:
     return any(name.startswith("_") and name.endswith("_COMPLETE") for name in os.environ)
 
 
-def guess(told: Mapping[str, str]) -> str:
+def guess_place(told: Mapping[str, str]) -> str:
     """The path where the service most likely publishes its address."""
     local, cache = told.get("QDRANT_LOCAL_PATH"), told.get("QDRANT_CACHE_PATH")
     return place_of(
@@ -115,7 +115,7 @@ def _folder(kind: str) -> str:
     return os.path.join(own or os.path.expanduser(usual[kind]), APP)
 
 
-def named(env_file: str | None) -> list[str]:
+def env_file_args(env_file: str | None) -> list[str]:
     """The arguments that make a service read this settings file."""
     return ["--env-file", file] if (file := _absolute(env_file)) else []
 
@@ -139,7 +139,7 @@ def hello(
     except OSError:  # the directory was deleted
         folder = None
     terminal = {"out": _is_terminal(sys.stdout), "err": _is_terminal(sys.stderr)}
-    return said(
+    return json_line(
         {
             "kind": kind,
             "version": __version__,
@@ -167,14 +167,14 @@ def _is_terminal(stream: object) -> bool:
     return bool(stream and stream.isatty())  # type: ignore[attr-defined]
 
 
-def said(value: object) -> bytes:
+def json_line(value: object) -> bytes:
     """A value encoded as a line of JSON."""
     return json.dumps(value).encode() + b"\n"
 
 
 def control(**fields: object) -> bytes:
     """A control line between pipe and service."""
-    return b"!" + said(fields)
+    return b"!" + json_line(fields)
 
 
 def lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -198,7 +198,7 @@ def pieces_of(line: socket.socket) -> Iterator[bytes]:
         yield piece
 
 
-def dialled(place: str) -> tuple[socket.socket, Rendezvous] | None:
+def connect(place: str) -> tuple[socket.socket, Rendezvous] | None:
     """Connect to the service published at `place`; None if none answers."""
     found = Rendezvous.read(place)
     if found is None or found.wire != WIRE:
@@ -210,11 +210,11 @@ def dialled(place: str) -> tuple[socket.socket, Rendezvous] | None:
     return None if line is None else (line, found)
 
 
-def awaited(place: str) -> tuple[socket.socket, Rendezvous]:
+def connect_when_ready(place: str) -> tuple[socket.socket, Rendezvous]:
     """Connect to a service that reported that it listens at `place`. Raises Ended."""
     until = time.monotonic() + _CONNECT_SECONDS
     while time.monotonic() < until:
-        if connection := dialled(place):
+        if connection := connect(place):
             return connection
         _reap_children()
         found = Rendezvous.read(place)
@@ -243,23 +243,23 @@ def spawn(command: Sequence[str]) -> "subprocess.Popen[bytes]":
     )
 
 
-def reached(
+def connect_or_start(
     command: Sequence[str], place: str, *, elsewhere: bool = False
 ) -> tuple[str, socket.socket, Rendezvous]:
     """Connect to the service at `place`, or start one; its path and the connection.
 
     `elsewhere`: the service at `place` has another store, so do not ask it. Raises as `start` does.
     """
-    connection, tries = None if elsewhere else dialled(place), STARTS
+    connection, tries = None if elsewhere else connect(place), STARTS
     if connection is None:
         with _start_lock(place):
             # Another process may have started one while this one waited.
-            connection = None if elsewhere else dialled(place)
+            connection = None if elsewhere else connect(place)
             while connection is None:
                 tries -= 1
                 try:
                     place = start(command)
-                    connection = awaited(place)
+                    connection = connect_when_ready(place)
                 except Died:
                     if not tries:
                         raise
@@ -294,7 +294,7 @@ def start(command: Sequence[str]) -> str:
     assert process.stdout is not None
     with process.stdout as report:
         for line in report:
-            order = parsed(line)
+            order = parse_object(line)
             if "say" in order:
                 tell(str(order["say"]))
             elif "exit" in order:
@@ -319,19 +319,19 @@ def tell(text: str) -> None:
             sys.stderr.flush()
 
 
-def told(end: Ended) -> int:
+def print_end(end: Ended) -> int:
     """Print why the process exits; returns its status."""
     if end.sentence:
         tell(f"{APP}: {end.sentence}\n")
     return end.status
 
 
-def order_of(line: bytes) -> Mapping[str, object]:
+def parse_control(line: bytes) -> Mapping[str, object]:
     """The fields of a control line; {} for any other line."""
-    return parsed(line[1:]) if line.startswith(b"!") else {}
+    return parse_object(line[1:]) if line.startswith(b"!") else {}
 
 
-def parsed(line: bytes) -> Mapping[str, object]:
+def parse_object(line: bytes) -> Mapping[str, object]:
     """The line parsed as a JSON object; {} if it is not one."""
     try:
         found = json.loads(line.decode("utf-8", "replace").removeprefix("\ufeff"))

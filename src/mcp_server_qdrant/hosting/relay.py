@@ -17,7 +17,7 @@ from functools import partial
 from itertools import chain
 
 from mcp_server_qdrant.hosting import reach
-from mcp_server_qdrant.hosting.reach import STARTS, Ended, said
+from mcp_server_qdrant.hosting.reach import STARTS, Ended, json_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Relay:
 
     def connect(self, *, elsewhere: bool = False) -> None:
         """Find or start the service. Raises Ended; OSError if no process can be started."""
-        found = reach.reached(self._service, self._place, elsewhere=elsewhere)
+        found = reach.connect_or_start(self._service, self._place, elsewhere=elsewhere)
         self._place, self._line, self._found = found
         self._starts += 1
         with suppress(OSError):  # a dead service is noticed by the reader
@@ -106,7 +106,7 @@ class Relay:
             while self._reconnect(elsewhere=elsewhere):
                 elsewhere = self._read_service()
         except Ended as end:
-            return reach.told(end)
+            return reach.print_end(end)
         except ClientGone:
             return 0
         else:
@@ -134,7 +134,7 @@ class Relay:
         self.end_input()
 
     def _send(self, line: bytes) -> None:
-        message = reach.parsed(line)
+        message = reach.parse_object(line)
         # Not a message: the space keeps the service from taking it for a control line.
         data = b"%s%s\n" % (b" " if line.startswith(b"!") else b"", line)
         with self._lock:
@@ -181,7 +181,7 @@ class Relay:
         with suppress(OSError):
             for line in reach.lines(reach.pieces_of(self._line)):
                 if line.startswith(b"!"):
-                    order = reach.order_of(line)
+                    order = reach.parse_control(line)
                     if "elsewhere" in order:
                         return True
                     self._obey(order)
@@ -202,7 +202,7 @@ class Relay:
         if found := _ANSWER.match(line):
             number = json.loads(found[1])
         else:
-            message = reach.parsed(line)
+            message = reach.parse_object(line)
             number = message.get("id")
             if not isinstance(number, Id):
                 return True
@@ -213,7 +213,7 @@ class Relay:
             return False
         request = self._requests.pop(number, None)
         if request and request.message["method"] == "initialize":
-            self._initialize = said({**request.message, "id": REPEATED})
+            self._initialize = json_line({**request.message, "id": REPEATED})
         self._starts = 0
         return True
 
@@ -279,7 +279,7 @@ class Relay:
             if request.calls_tool
             else {"error": {"code": -32603, "message": sentence}}
         )
-        self._write(said({"jsonrpc": "2.0", "id": number, **outcome}))
+        self._write(json_line({"jsonrpc": "2.0", "id": number, **outcome}))
 
     def _replay(self, line: socket.socket) -> None:
         """Replay the session's start and retry the pending requests."""

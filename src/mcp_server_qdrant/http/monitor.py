@@ -66,7 +66,7 @@ class Monitor:
         self._scopes = scopes
 
         async def readyz(_: Request) -> Response:
-            parts, _services = await examined(begin(), draining=self.load.draining)
+            parts, _services = await examine(begin(), draining=self.load.draining)
             return readiness(parts)
 
         async def metrics(_: Request) -> Response:
@@ -76,7 +76,7 @@ class Monitor:
                     "/metrics needs a token with the scope admin and without a tenant.",
                     status_code=403,
                 )
-            parts, services = await examined(begin(), draining=self.load.draining)
+            parts, services = await examine(begin(), draining=self.load.draining)
             work = services.work() if services else {}
             text = self.metrics.text(parts["engine"].state, parts["encoder"].state, work)
             return Response(text, media_type=CONTENT_TYPE)
@@ -188,7 +188,7 @@ def readiness(parts: Mapping[str, Part]) -> Response:
     return JSONResponse({"status": status, **told}, 503 if status == "not ready" else 200)
 
 
-async def examined(
+async def examine(
     opening: "Task[Any]", *, draining: bool, patience: float = PATIENCE
 ) -> tuple[dict[str, Part], Any]:
     """The parts server, engine and encoder, and the services; None until `opening` is done."""

@@ -18,14 +18,14 @@ from starlette.types import ASGIApp
 from typing_extensions import override
 
 from mcp_server_qdrant.core.errors import ConfigError
-from mcp_server_qdrant.http.auth.bearer import Authenticated, Verifier, resource
+from mcp_server_qdrant.http.auth.bearer import Authenticated, Verifier, resource_routes
 from mcp_server_qdrant.http.guard import Guard, is_loopback
 from mcp_server_qdrant.http.limits import IDLE_SECONDS, SESSIONS, Load
 from mcp_server_qdrant.http.monitor import Identified, Monitor
 from mcp_server_qdrant.http.page.key import Keyed
 from mcp_server_qdrant.http.page.routes import PAGE
 from mcp_server_qdrant.settings.environment import Settings
-from mcp_server_qdrant.settings.values import revealed
+from mcp_server_qdrant.settings.values import reveal
 
 HttpTransport = Literal["sse", "streamable-http"]
 
@@ -36,7 +36,7 @@ STREAMS_SECONDS = 1  # for event streams to close
 QUIET_TICKS = 2  # of 0.1 s each: a response is written a moment after its call is done
 
 
-def app(
+def build_app(
     mcp: MCPServer[Any],
     transport: HttpTransport,
     settings: Settings,
@@ -82,7 +82,7 @@ def _protected(app: Starlette, inner: ASGIApp, settings: Settings, path: str) ->
     if settings.auth_mode == "oauth" and settings.auth_issuer:
         url = _resource_url(settings, path)
         names.append(urlsplit(url).hostname or "")
-        routes, challenge = resource(url, settings.auth_issuer, settings.auth_scope_prefix)
+        routes, challenge = resource_routes(url, settings.auth_issuer, settings.auth_scope_prefix)
         app.router.routes.extend(routes)
     verifier = _verifier(settings)
     return Guard(
@@ -99,7 +99,7 @@ def _verifier(settings: Settings) -> Verifier | None:
     if settings.auth_mode == "token":
         from mcp_server_qdrant.http.auth.tokens import NamedTokens
 
-        return NamedTokens(settings.auth_tokens_file, revealed(settings.auth_token))
+        return NamedTokens(settings.auth_tokens_file, reveal(settings.auth_token))
     if settings.auth_mode == "oauth" and settings.auth_issuer:
         from mcp_server_qdrant.http.auth.oauth import AccessTokens, Keys
 
@@ -128,7 +128,7 @@ async def serve(
     key: str | None = None,
 ) -> None:
     """Serve on a socket until SIGINT or SIGTERM; pending calls get a few seconds to finish."""
-    config = configured(app(mcp, transport, settings, monitor, key), settings)
+    config = uvicorn_config(build_app(mcp, transport, settings, monitor, key), settings)
     server = Server(config, monitor.load, DRAIN_SECONDS)
     ending = asyncio.ensure_future(server.serve(sockets=[listener]))
     try:
@@ -171,7 +171,7 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter)
 
 
-def configured(served: ASGIApp, settings: Settings) -> uvicorn.Config:
+def uvicorn_config(served: ASGIApp, settings: Settings) -> uvicorn.Config:
     """The uvicorn configuration for the application."""
     return uvicorn.Config(
         served,
@@ -184,7 +184,7 @@ def configured(served: ASGIApp, settings: Settings) -> uvicorn.Config:
     )
 
 
-def listening(host: str, port: int) -> socket.socket:
+def open_listener(host: str, port: int) -> socket.socket:
     """Open a listening socket; port 0: any free one. Raises ConfigError if that fails."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:

@@ -8,7 +8,7 @@ from typing import Any
 
 from mcp_server_qdrant.core.datatypes import Document, PointId
 from mcp_server_qdrant.core.errors import BackendError, Outdated, RequestError
-from mcp_server_qdrant.core.notation import amount, called
+from mcp_server_qdrant.core.notation import cite, plural
 from mcp_server_qdrant.core.writes import Deleted, Kept, Matching, Named
 from mcp_server_qdrant.ingest.store import Store, check_seen
 from mcp_server_qdrant.qdrant.filters import parse
@@ -113,8 +113,8 @@ class Deletion:
         if len(listed) != count:
             now = await points.count(collection, condition)
             raise RequestError(
-                f"Nothing was deleted: the filter matches {amount(now, 'point')} of "
-                f"{called(collection)}, not {count}. Call again without confirm_count to see them."
+                f"Nothing was deleted: the filter matches {plural(now, 'point')} of "
+                f"{cite(collection)}, not {count}. Call again without confirm_count to see them."
             )
         texts, partly = await self._texts(collection, listed)
         wanted, gone = sum(map(len, texts)), 0

@@ -8,7 +8,7 @@ import numpy as np
 
 from mcp_server_qdrant.core.datatypes import Dense, NewDocument
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.core.notation import moment
+from mcp_server_qdrant.core.notation import parse_time
 from mcp_server_qdrant.ingest.encoding import encoded_text
 from mcp_server_qdrant.ingest.parts import Span
 from mcp_server_qdrant.ingest.store import Store
@@ -45,7 +45,7 @@ async def store_demo(store: Store, name: str) -> int:
                 yield job
 
     model = target.dense.model if target.dense else None
-    encode = given if model == MODEL else store.encoders.of(model).encode_documents
+    encode = given if model == MODEL else store.encoders.started(model).encode_documents
     writer = store.writer(target, encode if target.dense else None)
     await writer.run(new())
     if writer.pending:
@@ -64,7 +64,7 @@ def demo_texts(name: str) -> list[NewDocument]:
             id=row["id"],
             title=row["title"],
             tags=tuple(row["tags"]),
-            created_at=moment(row["created_at"]),
+            created_at=parse_time(row["created_at"]),
         )
         for row in rows
     ]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.core.notation import called, line, some
+from mcp_server_qdrant.core.notation import cite, first_few, one_line
 from mcp_server_qdrant.ingest.formats.base import Mark
 from mcp_server_qdrant.ingest.formats.front import front_matter
 from mcp_server_qdrant.ingest.formats.markdown import LINE, headings, visible
@@ -109,8 +109,8 @@ def _exact(text: str, old: str) -> Iterator[Span]:
 
 def _place(text: str, start: int, end: int) -> str:
     """The line number of a span and the words around it."""
-    around = line(text[max(start - CONTEXT, 0) : end + CONTEXT], 3 * CONTEXT)
-    return f"line {1 + text.count(chr(10), 0, start):,} ({called(around)})"
+    around = one_line(text[max(start - CONTEXT, 0) : end + CONTEXT], 3 * CONTEXT)
+    return f"line {1 + text.count(chr(10), 0, start):,} ({cite(around)})"
 
 
 def _nearest(text: str, old: str) -> str:
@@ -168,11 +168,11 @@ def _meant(text: str, marks: Sequence[Mark], wanted: str) -> Mark:
         if found:
             places = "; ".join(_place(text, one.start, one.start) for one in found[:PLACES])
             raise RequestError(
-                f"{len(found):,} sections are called {called(wanted)}: {places}. Nothing was "
+                f"{len(found):,} sections are called {cite(wanted)}: {places}. Nothing was "
                 "changed: name the headings above it too (A > B), or use replace."
             )
-    there = f"there are {some(paths, HEADINGS, called)}" if paths else "it has no headings"
-    raise RequestError(f"The text has no section {called(wanted)}: {there}. Nothing was changed.")
+    there = f"there are {first_few(paths, HEADINGS, cite)}" if paths else "it has no headings"
+    raise RequestError(f"The text has no section {cite(wanted)}: {there}. Nothing was changed.")
 
 
 def _folded(name: str) -> str:

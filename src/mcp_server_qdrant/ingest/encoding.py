@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from datetime import date
 from itertools import starmap
 
-from mcp_server_qdrant.core.context import local
+from mcp_server_qdrant.core.context import to_local
 from mcp_server_qdrant.core.datatypes import Document, Sparse
 from mcp_server_qdrant.core.dates import own_date
-from mcp_server_qdrant.core.notation import chain
+from mcp_server_qdrant.core.notation import shortened_path
 from mcp_server_qdrant.core.sentences import RULES
 from mcp_server_qdrant.core.writes import TITLE_FACTOR
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
@@ -33,7 +33,7 @@ def shortened(title: str) -> str:
     """Both ends of a title, in `HEAD` bytes, because a CJK character can be three tokens."""
     size = len(title.encode("utf-8", "ignore"))
     if size > HEAD:
-        title = chain(title, HEAD * len(title) // size)
+        title = shortened_path(title, HEAD * len(title) // size)
     return title.encode("utf-8", "ignore")[:HEAD].decode("utf-8", "ignore")
 
 
@@ -49,4 +49,4 @@ def day_of(chunk: Document) -> date | None:
     The day of storing is not used: searching for it would find everything stored on it.
     """
     when = own_date(chunk)
-    return local(when).date() if when else None
+    return to_local(when).date() if when else None

@@ -7,7 +7,7 @@ from rapidfuzz import fuzz
 
 from mcp_server_qdrant.core.datatypes import Dense, Document, LegQuery, Target
 from mcp_server_qdrant.core.errors import QdrantMcpError
-from mcp_server_qdrant.core.subjects import beyond, same_subject, unrelated
+from mcp_server_qdrant.core.subjects import above_unrelated, same_subject, unrelated_cosine
 from mcp_server_qdrant.ingest.encoding import encoded_text
 from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.qdrant.write.points import Points
@@ -46,7 +46,7 @@ async def near_memories(
             [([one], LegQuery(dense, None)) for one in targets], depth=LOOKED_AT, condition=None
         )
         found = [one for answer in answers for one in answer.candidates if one.id != new.id]
-        floor = unrelated(one.dense or 0.0 for one in found)
+        floor = unrelated_cosine(one.dense or 0.0 for one in found)
         cosines = {(one.collection, one.id): one.dense or 0.0 for one in found}
         nearest = sorted(cosines, key=lambda place: -cosines[place])[:LOOKED_AT]
         known: dict[tuple[str, object], Document] = {}
@@ -67,7 +67,7 @@ async def near_memories(
                 near.append(Near(one, cosine, heir))
             elif one.chunks == new.chunks == 1 and one.file is None:
                 terms = tokens(encoded_text(one)), tokens(encoded_text(new))
-                if same_subject(beyond(cosine, floor), *terms):
+                if same_subject(above_unrelated(cosine, floor), *terms):
                     near.append(Near(one, cosine, heir))
     except QdrantMcpError:
         return ()

@@ -9,7 +9,7 @@ from hashlib import blake2b
 
 from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.errors import UnusableFile
-from mcp_server_qdrant.core.notation import Identify, chain, part_id
+from mcp_server_qdrant.core.notation import Identify, part_id, shortened_path
 from mcp_server_qdrant.ingest.attributes import MAX_TITLE
 from mcp_server_qdrant.ingest.formats.base import VERSION, Mark
 from mcp_server_qdrant.qdrant.payload import MOST_PARTS
@@ -47,7 +47,7 @@ def sections(marks: Sequence[Mark]) -> list[Section]:
             level = min([level, *(one.level for one in path if _other(one, version[1]))])
         path = [*(one for one in path if one.level < level), replace(mark, level=level)]
         name = " > ".join(one.name for one in path if one.name)
-        found.append((mark.start, chain(name, MAX_TITLE)[:MAX_TITLE]))
+        found.append((mark.start, shortened_path(name, MAX_TITLE)[:MAX_TITLE]))
     return found
 
 

@@ -96,7 +96,7 @@ class Backfill:
             chunks = [chunk for chunk in found if chunk.id not in refused]
             if not chunks:
                 break
-            encoder = self.encoders.of(target.dense.model)
+            encoder = self.encoders.started(target.dense.model)
             await encoder.ready(RETRY_SECONDS)
             encode = self.pace(encoder.encode_documents)
             made = await _encoded(encode, chunks, refused)

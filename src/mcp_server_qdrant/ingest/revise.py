@@ -15,8 +15,8 @@ from mcp_server_qdrant.core.context import ADMIN, caller, speaker
 from mcp_server_qdrant.core.datatypes import SUPERSEDED_IN, SUPERSEDED_KEY, Document
 from mcp_server_qdrant.core.dates import date_of
 from mcp_server_qdrant.core.errors import BackendError, Outdated, QdrantMcpError, RequestError
-from mcp_server_qdrant.core.expiry import expired
-from mcp_server_qdrant.core.notation import as_point_id, called, stamp
+from mcp_server_qdrant.core.expiry import is_expired
+from mcp_server_qdrant.core.notation import as_point_id, cite, stamp
 from mcp_server_qdrant.core.writes import Changes, Kept, Stored, Version
 from mcp_server_qdrant.ingest.attributes import MAX_TEXT
 from mcp_server_qdrant.ingest.delete import Deletion
@@ -56,21 +56,21 @@ class Reviser:
         changes = replace(changes, title=title, metadata=metadata, tags=tags)
         if edit is not None and to not in (None, one.collection):
             raise RequestError(
-                f"The text is in {called(one.collection)}: an edit does not move it. Nothing was "
+                f"The text is in {cite(one.collection)}: an edit does not move it. Nothing was "
                 "changed: move it in a call of its own."
             )
         if edit is not None:
-            back = changes.expires is not None and expired(one, self.store.now())
+            back = changes.expires is not None and is_expired(one, self.store.now())
             done = await self._edit(one, edit, changes, seen)
             secrets, done = secrets + done.masked, replace(done, restored=back)
         elif to and to != one.collection:
             done = await self._move(one, changes, to, seen, create=create)
         elif changes != Changes():
-            back = changes.expires is not None and expired(one, self.store.now())
+            back = changes.expires is not None and is_expired(one, self.store.now())
             done = replace(await self._change(one, changes, seen), restored=back)
         else:
             raise RequestError(
-                f"This text is in {called(one.collection)} already: nothing was changed."
+                f"This text is in {cite(one.collection)} already: nothing was changed."
                 if to
                 else "Nothing was changed: give title, tags, metadata, expires or another "
                 "collection_name."
@@ -91,7 +91,7 @@ class Reviser:
                 return replace(await self.store.alter(foreign, changes, text), restored=True)
             if first.textless:
                 raise RequestError(
-                    f"{called(str(first.document))} is not there any more, and no text of it is "
+                    f"{cite(str(first.document))} is not there any more, and no text of it is "
                     "kept: store a new one."
                 )
             now = stamp(self.store.now())
@@ -104,7 +104,7 @@ class Reviser:
             }
             if before is not None:  # what was superseded since stays so
                 kept |= {key: getattr(before, key) for key in (SUPERSEDED_KEY, SUPERSEDED_IN)}
-            if expired(first, self.store.now()):
+            if is_expired(first, self.store.now()):
                 kept["expires"] = None
             parts = [part._replace(**kept) for part in version.parts]
             done = await self.store.put(self.store.numbered(parts, before), before)
@@ -117,7 +117,7 @@ class Reviser:
             if parts[0].document is None:
                 return await self.store.alter(parts[0], changes)
             now = stamp(self.store.now())
-            new = [changes.made(part)._replace(updated_at=now) for part in parts]
+            new = [changes.applied_to(part)._replace(updated_at=now) for part in parts]
             return await self.store.put(self.store.numbered(new, parts[0]), parts[0])
 
     async def _edit(
@@ -134,13 +134,13 @@ class Reviser:
                     "sync or ingest stores it; texts that were stored with this tool take edits."
                 )
             if first.textless:
-                raise RequestError(f"{called(str(first.id))} has no text that could be edited.")
+                raise RequestError(f"{cite(str(first.id))} has no text that could be edited.")
             whole = joined(parts, first) if len(parts) > 1 else first
             done, secrets = await asyncio.to_thread(self._edited, whole.text, edit)
             if first.document is None:
                 stored = await self.store.alter(first, changes, done.text)
             else:
-                made = changes.made(first)._replace(
+                made = changes.applied_to(first)._replace(
                     updated_at=stamp(self.store.now()),
                     stored_by=speaker() or first.stored_by,
                     version=None,
@@ -207,12 +207,14 @@ class Reviser:
                 )
                 points.check_replaceable(target, await points.record(parts[0]), moved=True)
             made = await self.store.ensure(to, create=create)
-            moved = [_at(to, changes.made(part))._replace(document=document) for part in parts]
+            moved = [
+                _at(to, changes.applied_to(part))._replace(document=document) for part in parts
+            ]
             new = self.store.numbered(moved, None)
             there = await self.store.points.first(to, document)
             if there is not None and there.revision != new[0].revision:
                 raise RequestError(
-                    f"{called(to)} has a text with the id {called(document)} already: nothing was "
+                    f"{cite(to)} has a text with the id {cite(document)} already: nothing was "
                     "changed. Delete that one first, or store this one under another id."
                 )
             changed = changes != Changes()
@@ -234,8 +236,8 @@ class Reviser:
                 raise
         except BackendError as error:
             raise BackendError(
-                f"The text was copied to {called(copy.collection)}, but is still in "
-                f"{called(old.collection)}: {error} Move it again."
+                f"The text was copied to {cite(copy.collection)}, but is still in "
+                f"{cite(old.collection)}: {error} Move it again."
             ) from error
 
     async def _follow(self, old: Document, done: Stored) -> None:

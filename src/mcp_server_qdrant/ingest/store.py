@@ -26,10 +26,10 @@ from mcp_server_qdrant.core.errors import (
     UnknownCollection,
     UnusableFile,
 )
-from mcp_server_qdrant.core.expiry import expired, expiry
+from mcp_server_qdrant.core.expiry import is_expired, parse_expiry
 from mcp_server_qdrant.core.notation import (
     as_point_id,
-    called,
+    cite,
     is_part_id,
     iso,
     misspelled,
@@ -39,7 +39,7 @@ from mcp_server_qdrant.core.writes import Changes, Kept, Stored
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.chunk import split
 from mcp_server_qdrant.encoders.encoder import Encoder
-from mcp_server_qdrant.encoders.language import certain
+from mcp_server_qdrant.encoders.language import detect_strictly
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest import attributes
 from mcp_server_qdrant.ingest.encoding import encoded_text, shortened
@@ -141,7 +141,7 @@ class Store:
     async def _language(self, text: str, collection: str) -> str:
         """Once of each language, that the collection's model does not know it."""
         dense = (await self.catalog.target(collection)).dense
-        language = await asyncio.to_thread(certain, text) if dense else None
+        language = await asyncio.to_thread(detect_strictly, text) if dense else None
         if dense is None or language is None or (dense.model, language) in self._told:
             return ""
         self._told.add((dense.model, language))
@@ -224,11 +224,11 @@ class Store:
         now = self.now()
         if new.expires is not None:
             return new.expires
-        if before is not None and not expired(before, now):
+        if before is not None and not is_expired(before, now):
             return before.expires
         usual = await self.catalog.default_expiry(collection)
         with suppress(RequestError):  # a date that is past by now
-            return expiry(usual or "", now)
+            return parse_expiry(usual or "", now)
         return None
 
     async def _correct(self, foreign: Document, new: NewDocument, seen: str | None) -> Stored:
@@ -249,20 +249,20 @@ class Store:
         """
         if changes.expires:
             raise RequestError(
-                f"Another tool stored {called(one.id)}: only texts of this server expire. Store it "
-                f"without id, with expires and supersedes={called(one.id)}."
+                f"Another tool stored {cite(one.id)}: only texts of this server expire. Store it "
+                f"without id, with expires and supersedes={cite(one.id)}."
             )
         record = await self.points.record(one)
         edits = self.points.edits(one.collection, record, changes)
-        new, encoded = changes.made(one), None
+        new, encoded = changes.applied_to(one), None
         if text is not None and text != one.text:
             new = new._replace(text=text)
             target, encoder = await self.ready(one.collection)
             self.points.check_replaceable(target, record)
             if len(await self.spans(encoder, new)) > 1:
                 raise RequestError(
-                    f"The text is too long for {called(one.id)}, which another tool stored: store "
-                    f"it without id, with supersedes={called(one.id)}."
+                    f"The text is too long for {cite(one.id)}, which another tool stored: store "
+                    f"it without id, with supersedes={cite(one.id)}."
                 )
             writer = self.writer(target, encoder.encode_documents if target.dense else None)
             (encoded,) = await writer.encoded([new])
@@ -376,7 +376,7 @@ class Store:
     async def ready(self, collection: str) -> tuple[Target, Encoder]:
         """The collection, indexed, and its model; one that is being loaded is waited for."""
         target = await self.writable(collection)
-        encoder = self.encoders.of(target.dense.model if target.dense else None)
+        encoder = self.encoders.started(target.dense.model if target.dense else None)
         if encoder.state == "loading":
             await encoder.ready(LOAD_SECONDS)
         return target, encoder

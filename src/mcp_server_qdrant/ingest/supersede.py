@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from mcp_server_qdrant.core.datatypes import SUPERSEDED_IN, SUPERSEDED_KEY, Document
 from mcp_server_qdrant.core.errors import BackendError, RequestError
-from mcp_server_qdrant.core.notation import called, document_id
+from mcp_server_qdrant.core.notation import cite, document_id
 from mcp_server_qdrant.qdrant.filters import parse
 from mcp_server_qdrant.qdrant.write.points import Points
 
@@ -22,7 +22,7 @@ async def retire(points: Points, lock: Lock, new: Document, olds: Sequence[Docum
     """
     if new.document is None:
         raise RequestError(
-            f"Another tool stored {called(new.id)}: store its text anew, with supersedes."
+            f"Another tool stored {cite(new.id)}: store its text anew, with supersedes."
         )
     if any(_place(old) == _place(new) for old in olds):
         raise RequestError("supersedes is the id of the text itself: nothing was marked.")
@@ -33,7 +33,7 @@ async def retire(points: Points, lock: Lock, new: Document, olds: Sequence[Docum
             await _write(points, lock, old, new)
     except BackendError as error:
         raise BackendError(
-            f"The text is stored (id {called(document_id(new))}), but not everything that it "
+            f"The text is stored (id {cite(document_id(new))}), but not everything that it "
             f"supersedes is marked: {error} Call again to mark the rest."
         ) from error
 

@@ -25,7 +25,7 @@ from mcp_server_qdrant.core.errors import (
     UnusableFile,
     contained,
 )
-from mcp_server_qdrant.core.tasks import retried
+from mcp_server_qdrant.core.tasks import retry
 from mcp_server_qdrant.core.writes import Encoded
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.ingest.encoding import encoded_text, keywords
@@ -250,7 +250,7 @@ class Writer:
         plain = [one for job, one in due if not isinstance(job, Replacement)]
         if plain:
             prepare = partial(self.outcomes.replacing, [one.part for one in plain])
-            await retried(prepare, self.retries, AWAY)
+            await retry(prepare, self.retries, AWAY)
             await self._upsert(plain)
         for job, one in due:
             if isinstance(job, Replacement):
@@ -259,7 +259,7 @@ class Writer:
     async def _upsert(self, parts: Sequence[Encoded]) -> None:
         for start in range(0, len(parts), WRITTEN):
             some = parts[start : start + WRITTEN]
-            await retried(partial(self.points.upsert, self.target, some), self.retries, AWAY)
+            await retry(partial(self.points.upsert, self.target, some), self.retries, AWAY)
 
     async def _settle(self, ids: Sequence[PointId]) -> None:
         """The write of these points is done: take the mark of it off."""

@@ -11,8 +11,8 @@ from typing import Any
 from mcp_server_qdrant.core.datatypes import PointId, Result, SearchPage, Target
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.core.notation import called
-from mcp_server_qdrant.core.tasks import gathered
+from mcp_server_qdrant.core.notation import cite
+from mcp_server_qdrant.core.tasks import gather
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.projection.encode import encode
 from mcp_server_qdrant.projection.image import png
@@ -173,19 +173,19 @@ class Projector:
     async def _draw(self, targets: Sequence[Target], limit: int) -> Map:
         """The map of the targets on their principal components."""
         notes = [
-            f"{called(target.collection)}: {target.note or 'it has no dense vector'}"
+            f"{cite(target.collection)}: {target.note or 'it has no dense vector'}"
             for target in targets
             if target.dense is None and not target.failed
         ]
-        unread = [f"{called(one.collection)}: {one.note}" for one in targets if one.failed]
+        unread = [f"{cite(one.collection)}: {one.note}" for one in targets if one.failed]
         drawable = [target for target in targets if target.dense and not target.failed]
         counts = shares([target.points for target in drawable], limit)
         wanted = {one.collection: (one, count) for one, count in zip(drawable, counts, strict=True)}
         async with self.shelf.drawing:
-            found, failures = await gathered(
+            found, failures = await gather(
                 [*wanted], lambda name: self.drawer.draw(*wanted[name]), AT_ONCE
             )
-            failed = unread + [f"{called(name)}: {error}" for name, error in failures.items()]
+            failed = unread + [f"{cite(name)}: {error}" for name, error in failures.items()]
             if failed and len(failed) == len(drawable) + len(unread):
                 raise BackendError(f"No collection could be read for the map: {failed[0]}")
             drawn = [(wanted[name][0], points) for name, points in found.items()]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from mcp_server_qdrant.core.bm25 import ENGLISH, NEUTRAL
 from mcp_server_qdrant.core.forms import PAIRED
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
-from mcp_server_qdrant.encoders.language import stop_words, sure
+from mcp_server_qdrant.encoders.language import detect, stop_words
 
 PHRASES = 8  # per cluster
 WORDS = 3  # longest phrase
@@ -56,7 +56,7 @@ class Phrases:
         from sklearn.feature_extraction.text import CountVectorizer
 
         self._texts = texts
-        spoken = [sure(text) for text in texts]
+        spoken = [detect(text) for text in texts]
         telling, foreign = _telling(spoken), _foreign(spoken)
         counter = CountVectorizer(analyzer=lambda one: {*_phrases(one[0], telling), one[1]})
         held = counter.fit_transform(zip(texts, foreign, strict=True))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mcp_server_qdrant.core.datatypes import Drawn, Target
-from mcp_server_qdrant.core.notation import called
+from mcp_server_qdrant.core.notation import cite
 from mcp_server_qdrant.projection.shapes import SEEN, Facet, Group, Map, Panel
 
 EPSILON = float(np.finfo(np.float32).eps)
@@ -32,7 +32,7 @@ def lay_out(drawn: Sequence[tuple[Target, Drawn]], notes: Sequence[str] = ()) ->
     models: dict[tuple[str, int], list[Part]] = {}
     for target, points in drawn:
         assert target.dense is not None
-        name = called(target.collection)
+        name = cite(target.collection)
         if points.without:
             said.append(f"{name}: {points.without} of the points drawn have no vector")
         elif not points.ids:

@@ -23,7 +23,7 @@ from mcp_server_qdrant.core.errors import (
     RequestError,
     UnusableFile,
 )
-from mcp_server_qdrant.core.notation import every
+from mcp_server_qdrant.core.notation import cite_all
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.files import STAGED, slug_of
 from mcp_server_qdrant.qdrant.edge.points_file import read_description, read_points
@@ -96,7 +96,7 @@ def check_free(wanted: Iterable[str], there: Iterable[str], *, replace: bool) ->
     """Raise RequestError if a restore would replace existing collections without `replace`."""
     taken = sorted({*there} & {*wanted})
     if taken and not replace:
-        raise RequestError(f"Already there: {every(taken)}. Name others, or {OVERWRITE} them.")
+        raise RequestError(f"Already there: {cite_all(taken)}. Name others, or {OVERWRITE} them.")
 
 
 async def restore(
@@ -116,7 +116,7 @@ async def restore(
                 await _load(client, name, folder / _file_of(name), saved, replace=replace)
         except QdrantMcpError as error:
             if done:
-                error.args = (f"{error} Restored until then: {every(done)}.",)
+                error.args = (f"{error} Restored until then: {cite_all(done)}.",)
             raise
         done[name] = saved.points
     return done

@@ -9,7 +9,7 @@ from typing import cast
 from urllib.parse import urlsplit
 
 from mcp_server_qdrant.core.errors import ConfigError, EngineFailure, EngineUnavailable
-from mcp_server_qdrant.core.lean import without
+from mcp_server_qdrant.core.lean import hidden
 from mcp_server_qdrant.qdrant.engine import WholeEngine
 from mcp_server_qdrant.qdrant.server.remote import RemoteClient, SearchClient
 
@@ -35,7 +35,7 @@ async def open_client(url: str, *, timeout: float, api_key: str | None = None) -
         logger.warning(INSECURE)
     warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
     try:
-        with without("fastembed"):
+        with hidden("fastembed"):
             # qdrant-client's points have the attributes of our `Point`.
             client = RemoteClient(
                 url=url.rstrip("/"),
@@ -72,5 +72,5 @@ def _local_client() -> WholeEngine:
     """qdrant-client's local mode, without its warnings about speed."""
     for message in ("Payload indexes have no effect", "Local mode performs exact"):
         warnings.filterwarnings("ignore", message=message)
-    with without("fastembed"):
+    with hidden("fastembed"):
         return cast("WholeEngine", SearchClient(location=LOCAL))

@@ -13,7 +13,7 @@ from qdrant_client import models
 from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.dates import DATE_KEY, LATEST, Period
 from mcp_server_qdrant.core.errors import InvalidFilter
-from mcp_server_qdrant.core.notation import as_point_id, moment
+from mcp_server_qdrant.core.notation import as_point_id, parse_time
 from mcp_server_qdrant.core.revision import Revision
 from mcp_server_qdrant.qdrant.payload import EXPIRES
 
@@ -79,7 +79,7 @@ def unchanged_since(seen: Revision) -> list[models.Condition]:
     Empty where the point has none, as one of another tool.
     """
     field = partial(models.FieldCondition, key=CHANGED)
-    if not seen.ours or (seen.updated_at is not None and moment(seen.updated_at) is None):
+    if not seen.ours or (seen.updated_at is not None and parse_time(seen.updated_at) is None):
         return []
     if seen.updated_at is None:  # from a moved file without a date
         ever = field(range=models.DatetimeRange(gte="0001-01-01T00:00:00Z"))

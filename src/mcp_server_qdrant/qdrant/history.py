@@ -18,7 +18,7 @@ from qdrant_client import models
 
 from mcp_server_qdrant.core.context import speaker
 from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Document, Earlier
-from mcp_server_qdrant.core.dates import at_time, changed_at
+from mcp_server_qdrant.core.dates import changed_at, parse_versioned_id
 from mcp_server_qdrant.core.errors import (
     AccessRefused,
     QdrantMcpError,
@@ -29,9 +29,9 @@ from mcp_server_qdrant.core.notation import (
     HISTORY,
     Place,
     as_point_id,
-    every,
-    moment,
+    cite_all,
     own_id,
+    parse_time,
     part_of,
     place_of,
     point_id,
@@ -123,7 +123,7 @@ class History:
 
     def at_time(self, wanted: str) -> tuple[str, datetime] | None:
         """Parse `ID@TIME`; see `core.dates.at_time`."""
-        return at_time(wanted, self._now())
+        return parse_versioned_id(wanted, self._now())
 
     async def version(self, wanted: str, collection: str | None = None) -> Version | None:
         """The whole version with this id, else the text as it was at the time in `ID@TIME`.
@@ -143,7 +143,7 @@ class History:
         if not found:
             return None
         if len(places := {_held(one)["collection"] for one in found}) > 1:
-            raise RequestError(f"{wanted} is in {every(sorted(places))}: pass collection_name.")
+            raise RequestError(f"{wanted} is in {cite_all(sorted(places))}: pass collection_name.")
         return next(iter((await self._whole(found[:1])).values()), None)
 
     async def earlier(self, texts: Iterable[Document]) -> dict[Place, Earlier]:
@@ -170,7 +170,7 @@ class History:
         found = await self._after(max(when, self._oldest()), wanted)
         first = {_place(record): record for _, record in reversed(found)}
         known = await self._whole([first[place] for place in first.keys() & wanted])
-        begun = {place: moment(one.document.updated_at) for place, one in known.items()}
+        begun = {place: parse_time(one.document.updated_at) for place, one in known.items()}
         return {place: known[place] for place, since in begun.items() if since and since <= when}
 
     async def _after(

@@ -6,7 +6,7 @@ from typing import Any, Protocol, cast
 from qdrant_client import models
 
 from mcp_server_qdrant.core.datatypes import SPARSE_NAME, DenseLeg, Distance, ModelChoice, SparseLeg
-from mcp_server_qdrant.core.notation import called, every
+from mcp_server_qdrant.core.notation import cite, cite_all
 from mcp_server_qdrant.qdrant import marks
 from mcp_server_qdrant.qdrant.engine import Point
 
@@ -70,7 +70,7 @@ async def dense_leg(
     if fitting:
         name, *others = fitting
         distance = cast("Distance", vectors[name].distance.value.lower())
-        several = f"of the vectors that fit, {called(name)} is searched, not {every(others)}"
+        several = f"of the vectors that fit, {cite(name)} is searched, not {cite_all(others)}"
         leg = DenseLeg(name, vectors[name].size, distance, choice.model)
         return leg, several if others and name != named else None
     return None, mismatch(vectors, choice.model, size)

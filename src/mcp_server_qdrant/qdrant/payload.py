@@ -15,11 +15,11 @@ from mcp_server_qdrant.core.datatypes import (
     PointId,
     is_current,
 )
-from mcp_server_qdrant.core.dates import UNDATED, date_of, indexed
+from mcp_server_qdrant.core.dates import UNDATED, date_of, time_to_index
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.notation import (
     Identify,
-    called,
+    cite,
     is_part_id,
     part_id,
     stamp,
@@ -129,7 +129,7 @@ def stored_payload(document: Document) -> Payload:
         "chunks": document.chunks,
         "start": document.start,
         "end": document.end,
-        "date": stamp(indexed(when)) if (when := date_of(document)) else UNDATED,
+        "date": stamp(time_to_index(when)) if (when := date_of(document)) else UNDATED,
     }
     if document.superseded_by:
         kept[SUPERSEDED_KEY] = document.superseded_by
@@ -161,7 +161,7 @@ def edits_of(
     for key in (*edits, *(f"metadata.{key}" for key in inside)):
         if key in text_keys or key in _RESERVED:
             raise RequestError(
-                f"The key {called(key)} of another tool's point cannot be changed as metadata: "
+                f"The key {cite(key)} of another tool's point cannot be changed as metadata: "
                 "leave it out."
             )
     given = {"title": changes.title, "tags": None if changes.tags is None else list(changes.tags)}

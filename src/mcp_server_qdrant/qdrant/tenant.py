@@ -17,7 +17,7 @@ from mcp_server_qdrant.core.errors import (
     RequestError,
     UnknownCollection,
 )
-from mcp_server_qdrant.core.tasks import gathered
+from mcp_server_qdrant.core.tasks import gather
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
 from mcp_server_qdrant.qdrant.edge.plain import plain
 from mcp_server_qdrant.qdrant.engine import Answer, Ask, Corpus, Point, Shown, WholeEngine
@@ -78,7 +78,7 @@ class TenantClient:
         """The names that the tenant may see."""
         response = await self._inner.get_collections()
         names = [found.name for found in response.collections]
-        seen, failed = await gathered(names, self._sees)
+        seen, failed = await gather(names, self._sees)
         if failed and not seen:
             raise next(iter(failed.values()))
         for name in failed:

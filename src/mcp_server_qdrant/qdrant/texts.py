@@ -8,8 +8,8 @@ from typing import Any
 
 from mcp_server_qdrant.core.datatypes import Payload
 from mcp_server_qdrant.core.errors import QdrantMcpError
-from mcp_server_qdrant.core.forms import apart
-from mcp_server_qdrant.core.notation import called
+from mcp_server_qdrant.core.forms import spaced
+from mcp_server_qdrant.core.notation import cite
 from mcp_server_qdrant.qdrant.engine import Engine
 
 SAMPLE = 24  # points that are looked at
@@ -43,7 +43,7 @@ class Texts(tuple[str, ...]):
     def said(self, collection: str) -> str | None:
         """The sentence on a path that was found."""
         found = self._found.get(collection)
-        return found and f"its texts are under {called(found)}; QDRANT_CONTENT_FIELDS may name more"
+        return found and f"its texts are under {cite(found)}; QDRANT_CONTENT_FIELDS may name more"
 
 
 def paths_of(fields: Sequence[str], collection: str) -> Sequence[str]:
@@ -104,6 +104,6 @@ def _is_text(value: str) -> bool:
     """True for several words, most of which are letters: no link, path, id, date or number."""
     words = value.split()
     signs = "".join(words)
-    return (len(words) > 1 or apart(value) != value) and sum(map(str.isalpha, signs[:500])) > len(
+    return (len(words) > 1 or spaced(value) != value) and sum(map(str.isalpha, signs[:500])) > len(
         signs[:500]
     ) / 2

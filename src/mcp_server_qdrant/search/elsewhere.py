@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from mcp_server_qdrant.core.datatypes import SearchPage, Targets
 from mcp_server_qdrant.core.errors import QdrantMcpError
-from mcp_server_qdrant.core.notation import called, escaped, some
+from mcp_server_qdrant.core.notation import cite, escaped, first_few
 from mcp_server_qdrant.search.present import WEAKLY, weak
 from mcp_server_qdrant.search.ranking import candidates
 from mcp_server_qdrant.search.relevance import Hit
@@ -67,7 +67,9 @@ def with_elsewhere(page: SearchPage, other: SearchPage, searched: Sequence[str])
     wanted = escaped(json.dumps([name], ensure_ascii=False))
     which = "Result 1 is" if len(found) == 1 else f"Results 1 to {len(found)} are"
     outside = (
-        f"outside {some(searched, shown=called)}" if name not in searched else "of another project"
+        f"outside {first_few(searched, shown=cite)}"
+        if name not in searched
+        else "of another project"
     )
     note = f"{which} from elsewhere, {outside}: collections={wanted} searches there."
     notes = [one for one in page.notes if one != page.nothing and not one.startswith(WEAKLY)]

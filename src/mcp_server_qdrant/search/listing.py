@@ -6,10 +6,10 @@ from typing import Any
 
 from mcp_server_qdrant.core.datatypes import Document, Passage, Result, SearchPage, Status, Target
 from mcp_server_qdrant.core.dates import EARLIEST, Listed, Period
-from mcp_server_qdrant.core.exact import Exact, edges
+from mcp_server_qdrant.core.exact import Exact, word_boundaries
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.core.forms import compared
-from mcp_server_qdrant.core.notation import amount, clipped
+from mcp_server_qdrant.core.forms import comparable
+from mcp_server_qdrant.core.notation import clipped, plural
 from mcp_server_qdrant.qdrant.read.newest import Newest
 from mcp_server_qdrant.qdrant.read.query import in_time
 from mcp_server_qdrant.search.present import (
@@ -69,7 +69,7 @@ async def undated(
     answers = await in_time(targets, counted, UNDATED_SECONDS)
     counts, failed = told_apart([target.collection for target in targets], answers)
     count = sum(counts.values())
-    said = [f"{amount(count, 'text')} without a date left out by since and until."] if count else []
+    said = [f"{plural(count, 'text')} without a date left out by since and until."] if count else []
     if unknown := [one.collection for one in failed]:
         said.append(f"{names(unknown)}: texts without a date are left out by since and until.")
     return said
@@ -78,12 +78,12 @@ async def undated(
 def phrases_of(query: str) -> list[re.Pattern[str]]:
     """Patterns for the quoted phrases of a query, or for the whole query.
 
-    They match the words in order, with any separators, in a text normalised by `compared`.
+    They match the words in order, with any separators, in a text normalised by `comparable`.
     """
-    rows = [_WORD.findall(one) for one in Exact.in_query(query).phrases or (compared(query),)]
+    rows = [_WORD.findall(one) for one in Exact.in_query(query).phrases or (comparable(query),)]
     found = []
     for row in filter(None, rows):
-        before, after = edges(row[0][0] + row[-1][-1])
+        before, after = word_boundaries(row[0][0] + row[-1][-1])
         found.append(re.compile(before + r"\W+".join(map(re.escape, row)) + after))
     return found
 
@@ -145,7 +145,7 @@ def listing_page(
 
 def _passage(one: Document, room: int, phrases: Sequence[re.Pattern[str]]) -> Passage:
     """The first lines of a text, or those around the first phrase; `room` in tokens."""
-    found = next(filter(None, (phrase.search(compared(one.text)) for phrase in phrases)), None)
+    found = next(filter(None, (phrase.search(comparable(one.text)) for phrase in phrases)), None)
     start = max(found.start() - BEFORE, 0) if found and found.end() > 4 * room else 0
     text = dedented(one.text[start : start + LONGEST])
     return Passage(clipped(text, fitting(text, room, 4 * room)), one, one.section)

@@ -14,7 +14,7 @@ from mcp_server_qdrant.core.datatypes import SearchPage, State, Status, Target
 from mcp_server_qdrant.core.dates import Period
 from mcp_server_qdrant.core.errors import BackendError
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.core.notation import called, every
+from mcp_server_qdrant.core.notation import cite, cite_all
 from mcp_server_qdrant.qdrant.history import History
 from mcp_server_qdrant.qdrant.read.facets import Facets
 from mcp_server_qdrant.qdrant.read.newest import Newest
@@ -229,7 +229,7 @@ def _common(query: Query) -> list[re.Pattern[str]]:
 def _all_failed(statuses: Sequence[Status]) -> str:
     reasons = {status.reason for status in statuses}
     if len(reasons) == 1:
-        names = every(status.collection for status in statuses[:5])
+        names = cite_all(status.collection for status in statuses[:5])
         return f"No collection could be searched ({names}): {reasons.pop()}"
-    each = "; ".join(f"{called(status.collection)}: {status.reason}" for status in statuses[:5])
+    each = "; ".join(f"{cite(status.collection)}: {status.reason}" for status in statuses[:5])
     return f"No collection could be searched: {each}"

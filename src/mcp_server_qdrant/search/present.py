@@ -21,7 +21,7 @@ from mcp_server_qdrant.core.datatypes import (
 )
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import LINES, WEAK, SearchRequest
-from mcp_server_qdrant.core.notation import called, every, some
+from mcp_server_qdrant.core.notation import cite, cite_all, first_few
 from mcp_server_qdrant.core.sentences import SIGNS, Sentence, sentences, tokens
 from mcp_server_qdrant.search.relevance import HALF, Hit, bound, within_one, written
 from mcp_server_qdrant.search.rerank import Ranked
@@ -94,7 +94,7 @@ def present(
         results=results,
         statuses=statuses,
         notes=[
-            *([f"No text found contains {every(lacking)}."] if lacking else []),
+            *([f"No text found contains {cite_all(lacking)}."] if lacking else []),
             *weakly,
             *order(shown),
             *faults(statuses),
@@ -223,7 +223,7 @@ def faults(statuses: Iterable[Status]) -> list[str]:
 
 def names(several: Sequence[str]) -> str:
     """Some of the names, and the number of others."""
-    return some(several, shown=called)
+    return first_few(several, shown=cite)
 
 
 def nothing_found(
@@ -241,7 +241,9 @@ def nothing_found(
     if not statuses and request.collections is None:
         return 'Nothing is stored there yet. collections=["*"] searches whatever there is.'
     if not statuses:
-        return f"No collection matches {every(request.collections or ())}: see qdrant-collections."
+        return (
+            f"No collection matches {cite_all(request.collections or ())}: see qdrant-collections."
+        )
     highest = f" (the best has {best.relevance:.2f})" if best else ""
     quotes = "leave out the quotes, within which every word must occur as written"
     ways = {
@@ -272,7 +274,7 @@ def absent(hits: Iterable[Hit], query: Query) -> list[str]:
     if not query.exact:
         return []
     parts = (part for hit in hits for part in (hit, *hit.parts))
-    held = {one for part in parts for one in query.exact.held(written(part.document))}
+    held = {one for part in parts for one in query.exact.found_in(written(part.document))}
     return [one for one in (*query.exact.pieces, *query.exact.phrases) if one not in held]
 
 

@@ -263,7 +263,7 @@ def lift_verbatim(hits: Sequence[Hit], exact: Exact, words: Words, alpha: float)
     phrases = set(exact.phrases)
     raised = []
     for hit in hits:
-        held = exact.held(written(hit.document))
+        held = exact.found_in(written(hit.document))
         if phrases <= set(held):
             terms = {term for one in held for term in words.tokens(one)}
             part = words.part(terms) if alpha < 1 else 0.0

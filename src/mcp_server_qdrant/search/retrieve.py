@@ -22,12 +22,12 @@ from mcp_server_qdrant.core.datatypes import (
     State,
     Status,
     Target,
-    alike,
+    grouped,
 )
 from mcp_server_qdrant.core.dates import own_date
 from mcp_server_qdrant.core.errors import EngineTimeout, QdrantMcpError, UnknownCollection
-from mcp_server_qdrant.core.expiry import expired
-from mcp_server_qdrant.core.notation import moment
+from mcp_server_qdrant.core.expiry import is_expired
+from mcp_server_qdrant.core.notation import parse_time
 from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.search.ranking import LONGEST, candidates, successor_of
 from mcp_server_qdrant.search.relevance import Hit, bound, by_score
@@ -132,7 +132,7 @@ async def candidates_of(queries: Queries, query: Query) -> tuple[list[Scored], d
     tags = query.tags
     # Collections with a query of their own.
     own = {*tags, *query.terms.failures, *query.confined}
-    for some in alike(query.targets):
+    for some in grouped(query.targets):
         others = [one for one in some if one.collection not in own] if own else some
         for same in filter(None, (others, *([one] for one in some if one.collection in own))):
             asked, state, reason = _leg_query(same[0], query)
@@ -246,7 +246,7 @@ async def with_successors(
         newest = [
             hit
             for hit in newest
-            if not expired(hit.document, now) and not _later(hit.document, end)
+            if not is_expired(hit.document, now) and not _later(hit.document, end)
         ]
         every += newest
         late += failing
@@ -255,7 +255,7 @@ async def with_successors(
 
 def _later(document: Document, end: datetime | None) -> bool:
     """True for a text that began after the end of a period, if there is one."""
-    begun = own_date(document) or moment(document.created_at)
+    begun = own_date(document) or parse_time(document.created_at)
     return bool(end and begun and begun >= end)
 
 

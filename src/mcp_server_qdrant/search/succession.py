@@ -14,7 +14,7 @@ import numpy.typing as npt
 from mcp_server_qdrant.core.datatypes import PointId
 from mcp_server_qdrant.core.dates import MONTHS, WEEKDAYS, date_of
 from mcp_server_qdrant.core.errors import QdrantMcpError
-from mcp_server_qdrant.core.subjects import beyond, unrelated
+from mcp_server_qdrant.core.subjects import above_unrelated, unrelated_cosine
 from mcp_server_qdrant.search.relevance import Hit, series_of
 from mcp_server_qdrant.search.retrieve import Fetch
 from mcp_server_qdrant.search.speakers import speaker_of
@@ -47,7 +47,7 @@ async def in_order_of_time(fetch: Fetch, hits: Sequence[Hit], query: Query) -> l
     shared = {n for n in dated for m in dated if n != m and terms[n] & terms[m]}
     vectors = await _vectors(fetch, [hits[n] for n in sorted(shared)], query)
     left = [n for n in sorted(shared) if (hits[n].collection, hits[n].id) in vectors]
-    floor = unrelated(hit.dense for hit in hits if hit.dense is not None)
+    floor = unrelated_cosine(hit.dense for hit in hits if hit.dense is not None)
     ordered = list(hits)
     named = _named(query.request.query)
     while left:
@@ -107,10 +107,10 @@ def _group(
         first, second = ((hits[one].collection, hits[one].id) for one in (n, m))
         if len(vectors[first]) != len(vectors[second]):
             return 0.0  # vectors of different models
-        return beyond(float(vectors[first] @ vectors[second]), floor)
+        return above_unrelated(float(vectors[first] @ vectors[second]), floor)
 
     best = hits[left[0]]
-    wanted = ANSWERS * beyond(best.dense or 0.0, floor)
+    wanted = ANSWERS * above_unrelated(best.dense or 0.0, floor)
     group, new = [left[0]], [left[0]]
     while new:
         found = []
@@ -118,7 +118,7 @@ def _group(
             if n in group or n in found or hits[n].score < LEAST * best.score:
                 continue
             alike = max(like(n, m) for m in new)
-            answers = beyond(hits[n].dense or 0.0, floor) >= wanted
+            answers = above_unrelated(hits[n].dense or 0.0, floor) >= wanted
             if alike >= CLOSE or (alike >= SAME and answers):
                 found.append(n)
         group, new = [*group, *found], found

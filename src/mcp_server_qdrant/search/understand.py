@@ -10,13 +10,13 @@ from time import monotonic
 from typing import Any
 
 from mcp_server_qdrant.core.context import recorder
-from mcp_server_qdrant.core.datatypes import Algorithm, Dense, Target, Targets, alike
-from mcp_server_qdrant.core.dates import Period, span
+from mcp_server_qdrant.core.datatypes import Algorithm, Dense, Target, Targets, grouped
+from mcp_server_qdrant.core.dates import Period, parse_period
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import Preferences, SearchRequest
-from mcp_server_qdrant.core.notation import line
-from mcp_server_qdrant.core.tasks import gathered
+from mcp_server_qdrant.core.notation import one_line
+from mcp_server_qdrant.core.tasks import gather
 from mcp_server_qdrant.qdrant.filters import both
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.read.lookup import Lookup
@@ -314,13 +314,13 @@ async def embed(
     Models in `known` are not asked again. A model that fails does not fail the search; its reason
     is kept.
     """
-    needed = {some[0].dense.model for some in alike(targets) if some[0].dense}
+    needed = {some[0].dense.model for some in grouped(targets) if some[0].dense}
     models = sorted(needed - known.dense.keys() - known.failures.keys())
 
     async def vector(model: str) -> Dense:
         return list(await encode(model, query))
 
-    made, failed = await gathered(models, vector)
+    made, failed = await gather(models, vector)
     reasons = {model: str(error) for model, error in failed.items()}
     return QueryVectors({**known.dense, **made}, {**known.failures, **reasons})
 
@@ -358,9 +358,9 @@ def period_of(request: SearchRequest, now: datetime) -> Period | None:
 def _span(name: str, text: str | None, now: datetime) -> tuple[datetime, datetime] | None:
     if not text or not text.strip():
         return None
-    if found := span(text, now):
+    if found := parse_period(text, now):
         return found
     raise RequestError(
-        f"{name} is no date: {line(text, 40)!r}. Use 2026-10-31, May 2026, monday, last "
+        f"{name} is no date: {one_line(text, 40)!r}. Use 2026-10-31, May 2026, monday, last "
         "week, or 3 days, 2w, 3m, 1y for the time so long ago."
     )

@@ -7,11 +7,11 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from mcp_server_qdrant.core.context import local
+from mcp_server_qdrant.core.context import to_local
 from mcp_server_qdrant.core.datatypes import Document, Result
 from mcp_server_qdrant.core.dates import Period, date_of
 from mcp_server_qdrant.core.errors import QdrantMcpError
-from mcp_server_qdrant.core.notation import moment, place_of
+from mcp_server_qdrant.core.notation import parse_time, place_of
 from mcp_server_qdrant.core.writes import Version
 from mcp_server_qdrant.qdrant.history import History
 from mcp_server_qdrant.search.relevance import Hit
@@ -31,14 +31,14 @@ async def as_of(
     if period is None or period.until is None:
         return list(hits)
     when = period.until - timedelta(microseconds=1)
-    day = local(when).date().isoformat()
+    day = to_local(when).date().isoformat()
     stood = {}
     with suppress(QdrantMcpError, TimeoutError):
         async with asyncio.timeout(SECONDS):
             stood = await history.standing([hit.document for hit in hits], when)
     found = []
     for hit in hits:
-        date, version = moment(hit.doc.get("date")), stood.get(place_of(hit.document))
+        date, version = parse_time(hit.doc.get("date")), stood.get(place_of(hit.document))
         if version:
             document = _shown(version, words)
             date = date_of(document)

@@ -12,7 +12,7 @@ from pydantic import (
 )
 
 from mcp_server_qdrant.core.datatypes import Provider
-from mcp_server_qdrant.settings.values import Folder, Url, WholePath, pairs, revealed
+from mcp_server_qdrant.settings.values import Folder, Url, WholePath, pairs, reveal
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 OPENAI_MODEL = "text-embedding-3-small"
@@ -67,7 +67,7 @@ class EmbeddingSettings(BaseModel):
     def service_key(self) -> str | None:
         """The key for that URL; OPENAI_API_KEY is sent to OpenAI only."""
         openai = None if self.embedding_service_url else self.openai_api_key
-        return revealed(self.embedding_api_key or openai)
+        return reveal(self.embedding_api_key or openai)
 
     def serves(self, provider: str) -> bool:
         """True if a provider is configured for all collections or for some."""

@@ -29,7 +29,7 @@ from typing_extensions import override
 from mcp_server_qdrant.core.context import client_folder, holding
 from mcp_server_qdrant.core.disk import others_may_write
 from mcp_server_qdrant.core.errors import ConfigError
-from mcp_server_qdrant.core.fields import wanted
+from mcp_server_qdrant.core.fields import requirement
 from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.core.notation import printable
 from mcp_server_qdrant.settings.embedding import EmbeddingSettings
@@ -136,7 +136,7 @@ def environment_names() -> dict[str, tuple[str, ...]]:
     return found
 
 
-def given(env_file: Path | None = None) -> dict[str, tuple[str, str]]:
+def given_variables(env_file: Path | None = None) -> dict[str, tuple[str, str]]:
     """Each variable that is set -> (value, source: the environment or a file).
 
     Raises ConfigError if the file cannot be used.
@@ -146,7 +146,7 @@ def given(env_file: Path | None = None) -> dict[str, tuple[str, str]]:
 
 
 def _assigned(file: Path | None) -> dict[str, tuple[str, str]]:
-    """All variables of the environment and the file, ours or not, in the form of `given`."""
+    """All variables of the environment and the file, ours or not, as in `given_variables`."""
     written = dotenv_values(file, encoding="utf-8") if file else {}
     found = {name.upper(): (value, str(file)) for name, value in written.items() if value}
     return found | {name.upper(): (one, ENVIRONMENT) for name, one in variables().items() if one}
@@ -159,7 +159,7 @@ def _strays(assigned: Collection[str]) -> Iterator[str]:
         yield f"{name} is not a setting and has no effect: docs/settings.md has all of them"
 
 
-def shown(variable: str, value: str) -> str:
+def masked_value(variable: str, value: str) -> str:
     """The value for printing, with keys and passwords masked."""
     for field, names in environment_names().items():
         if variable in names and "SecretStr" in str(Settings.model_fields[field].annotation):
@@ -197,7 +197,7 @@ def load(
         given: dict[str, Any] = {name.lower(): value for name, value in (first or {}).items()}
         return Settings(_env_file=file, **given)
     except ValidationError as error:
-        raise ConfigError(explained(error)) from error
+        raise ConfigError(explain(error)) from error
     except (ValueError, OSError) as error:
         raise ConfigError(f"The settings could not be read: {error}.") from error
 
@@ -243,10 +243,10 @@ def _left_alone(file: Path | None) -> str | None:
     )
 
 
-def explained(error: ValidationError) -> str:
+def explain(error: ValidationError) -> str:
     """A sentence on the first error, beginning with the variable."""
     first = error.errors(include_input=False, include_url=False)[0]
-    text = wanted(first)
+    text = requirement(first)
     if not first["loc"]:
         return f"{text}."
     name, *inside = map(str, first["loc"])

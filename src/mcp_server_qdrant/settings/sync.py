@@ -37,7 +37,7 @@ class SyncSettings(BaseModel):
     @model_validator(mode="after")
     def _distinct(self) -> Self:
         """Refuse two sources of a collection with the same name, because ids begin with it."""
-        names = [(one.collection, one.called) for one in self.sync_sources]
+        names = [(one.collection, one.label) for one in self.sync_sources]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice:
             raise ValueError(

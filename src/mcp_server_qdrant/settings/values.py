@@ -91,7 +91,7 @@ def _collection(value: str) -> str:
     return value
 
 
-def revealed(secret: SecretStr | None) -> str | None:
+def reveal(secret: SecretStr | None) -> str | None:
     """The secret's value, without a trailing newline from a file."""
     return secret.get_secret_value().strip() if secret else None
 

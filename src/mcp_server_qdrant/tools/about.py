@@ -11,7 +11,7 @@ from mcp.types import CallToolResult
 from mcp_server_qdrant.core.context import client_folder
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.fields import MAX_WORD
-from mcp_server_qdrant.core.notation import called, line
+from mcp_server_qdrant.core.notation import cite, one_line
 from mcp_server_qdrant.tools.boundary import answer
 from mcp_server_qdrant.tools.services import Services
 
@@ -39,15 +39,15 @@ async def tell_about(
     folder = await asyncio.to_thread(_place, about["folder"]) if about.get("folder") else None
     if about.get("follow") is not None and folder is None:
         raise RequestError('follow needs the folder: "." is the one that you work in.')
-    await services.tell_about(
+    await services.annotate(
         collection, text, folder, unassign=about.get("folder") == "", create=create
     )
-    said = [f"About collection {called(collection)}:"]
-    said += [f'"{line(text)}".' if text else "no description."] if text is not None else []
+    said = [f"About collection {cite(collection)}:"]
+    said += [f'"{one_line(text)}".' if text else "no description."] if text is not None else []
     values: dict[str, Any] = {"collection": collection}
     if "folder" in about:
         values["folder"] = str(folder or "")
-        said.append(f"it belongs to {called(str(folder))}." if folder else "it has no folder.")
+        said.append(f"it belongs to {cite(str(folder))}." if folder else "it has no folder.")
     if folder and (follow := about.get("follow")) is not None:
         if await services.follow(folder, collection, follow=follow):
             values["followed"] = follow
@@ -66,5 +66,5 @@ def _place(folder: str) -> Path:
         raise RequestError("Folders are those of this machine: a client over HTTP can give none.")
     place = (here / Path(folder).expanduser()).resolve()
     if not place.is_dir():
-        raise RequestError(f"{line(folder)} is not a folder: give the path of one.")
+        raise RequestError(f"{one_line(folder)} is not a folder: give the path of one.")
     return place

@@ -19,8 +19,8 @@ from typing_extensions import override
 
 from mcp_server_qdrant.core.context import ADMIN, READ, WRITE, Ending, caller, holding, recorder
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
-from mcp_server_qdrant.core.fields import is_nothing, wanted
-from mcp_server_qdrant.core.notation import called, line, near_names, some
+from mcp_server_qdrant.core.fields import is_nothing, requirement
+from mcp_server_qdrant.core.notation import cite, first_few, near_names, one_line
 from mcp_server_qdrant.ingest.secrets import masked
 from mcp_server_qdrant.tools.services import Open, Services
 
@@ -64,7 +64,7 @@ def answer(
 
 def failure(sentence: str) -> CallToolResult:
     """An error for the client: one line that says what to do."""
-    text, _ = masked(line(sentence, None))
+    text, _ = masked(one_line(sentence, None))
     return CallToolResult(is_error=True, content=[TextContent(type="text", text=text)])
 
 
@@ -167,7 +167,7 @@ class ClosedTool(Tool):
             for name, value in arguments.items()
             if name in known and (value is not None if name in _TEXTS else not is_nothing(value))
         }
-        return given, some([line(name) for name in unknown], shown=called)
+        return given, first_few([one_line(name) for name in unknown], shown=cite)
 
     @classmethod
     def make(
@@ -266,5 +266,5 @@ def _sentence(fault: ErrorDetails) -> str:
         return f"{name} has no {field!r}: see its description."
     name = f"{name}.{field}" if field else name
     name = f"each of {name}" if any(map(str.isdigit, inside)) else name
-    said = wanted(fault)
+    said = requirement(fault)
     return f"{name}: {said}." if fault["type"] == "value_error" else f"{name} {said}."

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from mcp_server_qdrant.core.datatypes import CollectionInfo
 from mcp_server_qdrant.core.fields import Word, without_null
-from mcp_server_qdrant.core.notation import amount, called, line, some
+from mcp_server_qdrant.core.notation import cite, first_few, one_line, plural
 from mcp_server_qdrant.core.sentences import tokens
 from mcp_server_qdrant.tools.boundary import ClosedTool, answer, services_of_tool
 from mcp_server_qdrant.tools.rendering import noted
@@ -33,18 +33,18 @@ async def collections(pattern: Pattern = None, after: After = None) -> CallToolR
     syncs, dead = background.status(), background.dead_letters()
     names = await catalog.matching(pattern)
     first = bisect_right(names, after) if after else 0
-    infos = await services.described(names[first : first + MAX_LISTED])
+    infos = await services.describe_collections(names[first : first + MAX_LISTED])
     lines = _listed(infos, syncs)
     infos = infos[: len(lines)]
     coming = {} if pattern or after else {n: s for n, s in syncs.items() if n not in names}
     notes = [f"{fault}." for fault in services.faults()]
     if infos and names[-1] != infos[-1].name:
-        shown, last = f"{len(infos)} of {len(names):,} collections", called(infos[-1].name)
+        shown, last = f"{len(infos)} of {len(names):,} collections", cite(infos[-1].name)
         notes.append(f"{shown}: go on with after={last}, or give a pattern.")
     if pattern and not names:
-        notes.append(f"No collection matches {called(pattern)}.")
+        notes.append(f"No collection matches {cite(pattern)}.")
     elif names and not infos:
-        notes.append(f"No name comes after {called(after or '')}.")
+        notes.append(f"No name comes after {cite(after or '')}.")
     shown_infos = [as_data(info, syncs.get(info.name), dead.get(info.name)) for info in infos]
     structured: dict[str, Any] = {"collections": shown_infos}
     if notes:
@@ -73,24 +73,24 @@ def _listed(infos: Sequence[CollectionInfo], syncs: Mapping[str, str]) -> list[s
 
 def as_text(lines: Sequence[str], syncs: Mapping[str, str], notes: Sequence[str] = ()) -> str:
     """The lines of the collections, of those that do not exist yet, and the notes."""
-    coming = [f"- {called(name)}: {line(sync, SYNC_LINE)}" for name, sync in syncs.items()]
+    coming = [f"- {cite(name)}: {one_line(sync, SYNC_LINE)}" for name, sync in syncs.items()]
     return "\n".join([*lines, *coming, *noted(notes)] or ["There is no collection yet."])
 
 
 def described(info: CollectionInfo, sync: str | None = None, *, brief: bool = False) -> str:
     """The line of a collection; `brief`: only its size, description and problems."""
     legs = " + ".join(info.legs) or "not searchable"
-    model = f", {line(info.model)}" if info.model else ""
-    wrote = f", by {some(info.writers, shown=called)}" if info.writers else ""
-    fresh = f", updated {line(info.updated_at)}" if info.updated_at else ""
-    note = f" ({line(info.note, None)})" if info.note else ""
-    kept = f"; {line(sync, SYNC_LINE)}" if sync else ""
-    points = amount(info.points, "point")
-    about = f"; about: {line(info.description, ABOUT)}" if info.description else ""
-    about += f"; new texts expire: {line(info.expires, ABOUT)}" if info.expires else ""
+    model = f", {one_line(info.model)}" if info.model else ""
+    wrote = f", by {first_few(info.writers, shown=cite)}" if info.writers else ""
+    fresh = f", updated {one_line(info.updated_at)}" if info.updated_at else ""
+    note = f" ({one_line(info.note, None)})" if info.note else ""
+    kept = f"; {one_line(sync, SYNC_LINE)}" if sync else ""
+    points = plural(info.points, "point")
+    about = f"; about: {one_line(info.description, ABOUT)}" if info.description else ""
+    about += f"; new texts expire: {one_line(info.expires, ABOUT)}" if info.expires else ""
     if brief:
-        return f"- {called(info.name)}: {points}{about}{note}"
-    return f"- {called(info.name)}: {points}, {legs}{model}{fresh}{wrote}{note}{kept}{about}"
+        return f"- {cite(info.name)}: {points}{about}{note}"
+    return f"- {cite(info.name)}: {points}, {legs}{model}{fresh}{wrote}{note}{kept}{about}"
 
 
 def as_data(

@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.fields import Id, JsonObject, Word, one_or_many
-from mcp_server_qdrant.core.notation import amount, called, document_id, line, shown_id, some
+from mcp_server_qdrant.core.notation import cite, document_id, first_few, one_line, plural, shown_id
 from mcp_server_qdrant.core.writes import Kept, Matching, Named
 from mcp_server_qdrant.tools.boundary import ClosedTool, answer, services_of_tool
 from mcp_server_qdrant.tools.rendering import kept_versions, noted
@@ -93,7 +93,7 @@ async def delete(  # the resolvers read the other arguments
         return _matching(found)
     done = await deletion.by_filter(query_filter or {}, found.collection, count)
     lines = [
-        f"Deleted {amount(done.points, 'point')} of {called(found.collection)}.",
+        f"Deleted {plural(done.points, 'point')} of {cite(found.collection)}.",
         *noted([*kept_versions(done.kept), *_staying(done.partly, done.changed)]),
     ]
     versions = [one.id for one in done.kept if one.id][:MAX_IDS]
@@ -130,7 +130,7 @@ def about_documents(found: Named) -> str | None:
     if not found.documents:
         return None
     count = len(found.documents)
-    question = f"Delete {amount(count, 'document')}?"
+    question = f"Delete {plural(count, 'document')}?"
     return "\n".join([question, *(f"- {_described(one)}" for one in found.documents)])
 
 
@@ -138,9 +138,9 @@ def about_points(found: Matching, confirm_count: int | None) -> str | None:
     """The question about the points of a filter; None if there are none, or not `confirm_count`."""
     if not found.count or found.going == 0 or confirm_count not in (None, found.count):
         return None
-    place = called(found.collection)
+    place = cite(found.collection)
     sure = "" if found.days else " for good"
-    question = f"Delete {amount(found.count, 'point')} of the collection {place}{sure}? Such as:"
+    question = f"Delete {plural(found.count, 'point')} of the collection {place}{sure}? Such as:"
     examples = [f"- {_name(one)}" for one in found.examples]
     return "\n".join([question, *examples, *_staying(found.partly)])
 
@@ -149,11 +149,11 @@ def _staying(partly: Sequence[Document] | None, changed: int = 0) -> list[str]:
     """Sentences on what a filter matches and is not deleted, and how to delete it."""
     if partly is None:
         return ["Texts of which only some parts match stay whole."]
-    said = [f"Not deleted: {amount(changed, 'point')} changed meanwhile."] if changed else []
+    said = [f"Not deleted: {plural(changed, 'point')} changed meanwhile."] if changed else []
     if partly:
-        ids = some([called(document_id(one)) for one in partly])
+        ids = first_few([cite(document_id(one)) for one in partly])
         said.append(
-            f"Not deleted: {amount(len(partly), 'text')} of which only some parts match. Give ids "
+            f"Not deleted: {plural(len(partly), 'text')} of which only some parts match. Give ids "
             f"to delete whole texts: {ids}."
         )
     return said
@@ -177,12 +177,12 @@ def _gone(done: Named, kept: Sequence[Kept]) -> CallToolResult:
 
 
 def _missing(done: Named) -> str:
-    return ", ".join(repr(line(one)) for one in done.missing)
+    return ", ".join(repr(one_line(one)) for one in done.missing)
 
 
 def _matching(found: Matching) -> CallToolResult:
     """The result if nothing was deleted: nothing matches, or the count must be confirmed."""
-    place = called(found.collection)
+    place = cite(found.collection)
     if not found.count:
         return answer(f"No point of {place} matches: nothing to delete.", _structured(found))
     if found.going == 0:
@@ -190,8 +190,8 @@ def _matching(found: Matching) -> CallToolResult:
         return answer("\n".join(["Nothing would be deleted.", *noted(staying)]), _structured(found))
     sure = f"delete; they are kept {found.days} days" if found.days else "delete for good"
     lines = [
-        f"{amount(found.count, 'point')} of {place} would be deleted; nothing is yet. Such as:",
-        *(f"- id {called(shown_id(one))} · {_name(one)}" for one in found.examples),
+        f"{plural(found.count, 'point')} of {place} would be deleted; nothing is yet. Such as:",
+        *(f"- id {cite(shown_id(one))} · {_name(one)}" for one in found.examples),
         f"Call again with confirm_count={found.count} to {sure}.",
         *noted(_staying(found.partly)),
     ]
@@ -208,10 +208,10 @@ def _structured(found: Named | Matching) -> dict[str, Any]:
 
 def _described(one: Document) -> str:
     parts = f", {one.chunks} parts" if one.chunks > 1 else ""
-    return f"{called(one.collection)} (id {called(document_id(one))}{parts}) · {_name(one)}"
+    return f"{cite(one.collection)} (id {cite(document_id(one))}{parts}) · {_name(one)}"
 
 
 def _name(one: Document) -> str:
     """The title and the beginning of the text, since all parts of a document share the title."""
     described = f"{one.title}: {one.text}" if one.title else one.text
-    return line(described, LINE)
+    return one_line(described, LINE)

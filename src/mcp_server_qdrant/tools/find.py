@@ -16,10 +16,10 @@ from mcp_server_qdrant.core.datatypes import Result, SearchPage
 from mcp_server_qdrant.core.errors import ConfigError, RequestError, UnknownCollection
 from mcp_server_qdrant.core.fields import (
     Word,
+    checked,
     choices,
     json_object,
     one_or_many,
-    sound,
     without_null,
 )
 from mcp_server_qdrant.core.find import (
@@ -34,7 +34,7 @@ from mcp_server_qdrant.core.find import (
     declared,
     offered,
 )
-from mcp_server_qdrant.core.notation import amount, called, document_id, listed_in, some
+from mcp_server_qdrant.core.notation import cite, document_id, first_few, listed_in, plural
 from mcp_server_qdrant.core.sentences import tokens
 from mcp_server_qdrant.tools.boundary import ClosedTool, answer, services_of_tool
 from mcp_server_qdrant.tools.rendering import (
@@ -182,7 +182,7 @@ def conditions(field: FilterableField, value: Any) -> tuple[str, dict[str, Any]]
     Fields are keys of `metadata`, as in the official server.
     """
     try:
-        sound(value)
+        checked(value)
     except ValueError as error:
         raise RequestError(str(error)) from None
     key = f"metadata.{field.name}"
@@ -238,7 +238,7 @@ def make_find(
 
 async def _coming(services: Services, wanted: Sequence[str] | None) -> Mapping[str, str]:
     """Collections of the search that are still being filled -> a sentence on each."""
-    if not (coming := services.coming()):
+    if not (coming := services.unfinished()):
         return {}
     names = wanted or await services.catalog.usual()
     return {name: coming[name] for name in coming if listed_in(names, name)}
@@ -261,13 +261,13 @@ def concluded(
     if request.mode == "full":
         documents, left = described([one.document for one in results], room)
         results = [replace(one, document=new) for one, new in zip(results, documents, strict=True)]
-        parts = [called(document_id(one)) for one in documents if one.chunks > 1]
+        parts = [cite(document_id(one)) for one in documents if one.chunks > 1]
         advice += left
         if parts:
-            ids = some(list(dict.fromkeys(parts)))
+            ids = first_few(list(dict.fromkeys(parts)))
             advice.append(f"Parts of longer texts, which qdrant-get gives whole: id {ids}.")
     if not page.weak and (deep := next((n for n, one in enumerate(results, 1) if one.left), 0)):
-        passages = amount(results[deep - 1].left, "more passage")
+        passages = plural(results[deep - 1].left, "more passage")
         if not request.within:
             advice.append(f"{passages} in result {deep}: give its id as within.")
         elif (request.limit or 0) < MAX_LIMIT:
@@ -276,7 +276,7 @@ def concluded(
         one.relevance is None for one in results
     )  # a listing has its own note on older texts
     if more and not page.weak and not listed and len(results) < MAX_LIMIT:
-        advice.append(f"{amount(more, 'more result')}: raise limit.")
+        advice.append(f"{plural(more, 'more result')}: raise limit.")
     return replace(page, results=results, more=more, notes=notes, advice=advice)
 
 

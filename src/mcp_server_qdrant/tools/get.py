@@ -8,21 +8,21 @@ from typing import Annotated, Any
 from mcp.types import CallToolResult
 from pydantic import BeforeValidator, Field
 
-from mcp_server_qdrant.core.context import local
+from mcp_server_qdrant.core.context import to_local
 from mcp_server_qdrant.core.datatypes import Document, Earlier
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError, RequestError
-from mcp_server_qdrant.core.expiry import expired
+from mcp_server_qdrant.core.expiry import is_expired
 from mcp_server_qdrant.core.fields import Id, Word, one_or_many
 from mcp_server_qdrant.core.notation import (
-    amount,
-    begins,
-    called,
+    cite,
+    cite_all,
     document_id,
-    every,
+    has_start,
     heir_id,
-    line,
-    moment,
+    one_line,
+    parse_time,
     place_of,
+    plural,
     shown_id,
 )
 from mcp_server_qdrant.core.writes import LISTED, Version
@@ -88,7 +88,7 @@ async def get(
     shown, notes = fitting(found, size)
     shown, more = described(shown)
     now = services.store.now()
-    said += [over(one) for one in shown if expired(one, now)]
+    said += [over(one) for one in shown if is_expired(one, now)]
     present = [one for one in shown if one.document not in earlier]
     changed = {place_of(one): one for one in present}
     before = await services.history.earlier(present)
@@ -126,7 +126,7 @@ def fitting(
         if length > most:
             rest = "qdrant-find within it shows passages of the rest"
         notes.append(
-            f"id {called(shown_id(first))} is cut after {room:,} of {length:,} characters: {rest}."
+            f"id {cite(shown_id(first))} is cut after {room:,} of {length:,} characters: {rest}."
         )
     left: list[Document] = []
     used = len(first.text)
@@ -134,7 +134,7 @@ def fitting(
         used += len(document.text)
         (left if used > room else shown).append(document)
     if left:
-        names = every(shown_id(document) for document in left)
+        names = cite_all(shown_id(document) for document in left)
         notes.append(f"Left out for their length, to be asked for in another call: {names}.")
     return shown, notes
 
@@ -146,11 +146,11 @@ def whole_texts(found: Sequence[Document], missing: Sequence[str], more: Sequenc
         lines = [heading(document), *quoted(document.text), *details(document)]
         if heir_id(document):
             lines.append(superseded(document))
-        if document.chunks > 1 and document.document is not None and not begins(document):
-            lines.append(f"whole text: id {called(document_id(document))}")
+        if document.chunks > 1 and document.document is not None and not has_start(document):
+            lines.append(f"whole text: id {cite(document_id(document))}")
         blocks.append("\n".join(lines))
     if missing:
-        names = ", ".join(repr(line(one)) for one in missing)
+        names = ", ".join(repr(one_line(one)) for one in missing)
         blocks.append(f"Not found: {names}. Use ids that qdrant-find returned.")
     blocks += noted(more)
     return "\n\n".join(blocks)
@@ -159,7 +159,7 @@ def whole_texts(found: Sequence[Document], missing: Sequence[str], more: Sequenc
 def torn(shown: Sequence[Document]) -> list[str]:
     """Notes on incomplete texts, and how to repair them."""
     return [
-        f"id {called(document_id(one))} has parts of two versions, or lacks some: an"
+        f"id {cite(document_id(one))} has parts of two versions, or lacks some: an"
         " update was cut short. Store its text again under that id."
         for one in shown
         if one.torn
@@ -175,8 +175,8 @@ def read_on(shown: Sequence[Document]) -> list[str]:
             middle = min(one.last + 1 + neighbours, one.chunks - 1)
             own = document_id(one)
             notes.append(
-                f"id {called(own)} continues after part {one.last + 1} of {one.chunks}: read"
-                f" on with id {called(f'{own}:{middle + 1}/{one.chunks}')} and"
+                f"id {cite(own)} continues after part {one.last + 1} of {one.chunks}: read"
+                f" on with id {cite(f'{own}:{middle + 1}/{one.chunks}')} and"
                 f" neighbours={neighbours}."
             )
     return notes
@@ -199,8 +199,8 @@ async def _versions(
         for version in (*([_last(one)] if one else []), *versions)
     ]
     if not found:
-        raise RequestError(f"No earlier version of {every(ids)} is kept.")
-    lines = [f"- {one.line}" for one in found]
+        raise RequestError(f"No earlier version of {cite_all(ids)} is kept.")
+    lines = [f"- {one.summary}" for one in found]
     older = ["older ones by ID@TIME"] if max(map(len, each)) >= LISTED else []
     lines += noted([", ".join([f"qdrant-get reads one by its id, {BACK}", *older]) + "."])
     return answer("\n".join(lines), {"versions": [_structured(one) for one in found]})
@@ -208,9 +208,9 @@ async def _versions(
 
 def _since(one: Document, earlier: Earlier) -> str:
     """A note on a text that was changed."""
-    when = local(datetime.fromisoformat(earlier.since)).date()
-    count = amount(earlier.number, "earlier version")
-    own = called(document_id(one))
+    when = to_local(datetime.fromisoformat(earlier.since)).date()
+    count = plural(earlier.number, "earlier version")
+    own = cite(document_id(one))
     return f"id {own} is unchanged since {when}; {count}: versions=true lists them."
 
 
@@ -226,10 +226,10 @@ async def _earlier(
         for wanted in missing:
             if one := await services.history.version(wanted, collection):
                 found[wanted] = one.document, _ended(one)
-                notes.append(f"id {called(one.id)} is an earlier version, {one.ended}.")
-                asked, first = services.history.at_time(wanted), moment(one.document.created_at)
+                notes.append(f"id {cite(one.id)} is an earlier version, {one.ended}.")
+                asked, first = services.history.at_time(wanted), parse_time(one.document.created_at)
                 if asked and first and first > asked[1] and not one.document.dated:
-                    notes.append(f"At that time there was no text with the id {called(asked[0])}.")
+                    notes.append(f"At that time there was no text with the id {cite(asked[0])}.")
             elif named := services.history.at_time(wanted):
                 present, said = await _unchanged(services, *named, collection, room)
                 notes += said
@@ -253,17 +253,17 @@ async def _unchanged(
         [own], collection=collection, room=room, whole=True
     )
     if len(found) > 1:
-        places = every(sorted({one.collection for one in found}))
+        places = cite_all(sorted({one.collection for one in found}))
         raise RequestError(f"{own} is in {places}: pass collection_name.")
     if not found:
         return None, unseen(failures)
     # A file's time, or a stated date, is not when the text was stored.
     known = found[0].file is None and found[0].updated_at != found[0].created_at
-    since = moment(found[0].updated_at) if known else None
-    if (since and since <= when) or when == moment(found[0].expires):
-        return found[0], [f"id {called(own)} has not changed since that time."]
+    since = parse_time(found[0].updated_at) if known else None
+    if (since and since <= when) or when == parse_time(found[0].expires):
+        return found[0], [f"id {cite(own)} has not changed since that time."]
     return None, [
-        f"no version of id {called(own)} at that time is kept: read it as it is now, without @."
+        f"no version of id {cite(own)} at that time is kept: read it as it is now, without @."
     ]
 
 
@@ -277,8 +277,8 @@ async def gone(services: Services, wanted: str, collection: str | None) -> list[
     if not last.deleted and now != wanted:
         with suppress(QdrantMcpError):
             if (await services.lookup.located([now], last.collection))[0]:
-                return [f"That text is id {called(now)} of {called(last.collection)} now."]
-    return [f"{called(wanted)} was {last.ended}: qdrant-get reads id {called(last.id)}, {BACK}."]
+                return [f"That text is id {cite(now)} of {cite(last.collection)} now."]
+    return [f"{cite(wanted)} was {last.ended}: qdrant-get reads id {cite(last.id)}, {BACK}."]
 
 
 async def lapsed(services: Services, wanted: str, collection: str | None) -> Document | None:
@@ -288,16 +288,18 @@ async def lapsed(services: Services, wanted: str, collection: str | None) -> Doc
         for own in (wanted, *(named or ())[:1]):
             for one in (await services.lookup.located([own], collection))[0]:
                 when = named[1] if named and own != wanted else None
-                since = moment(one.updated_at)
-                known = when in (None, moment(one.expires)) or (when and since and since <= when)
-                return one if known and expired(one, services.store.now()) else None
+                since = parse_time(one.updated_at)
+                known = when in (None, parse_time(one.expires)) or (
+                    when and since and since <= when
+                )
+                return one if known and is_expired(one, services.store.now()) else None
     return None
 
 
 def over(one: Document) -> str:
     """A note on an expired text."""
-    version = called(f"{document_id(one)}@{one.expires}")
-    return f"id {called(document_id(one))} has expired: no search finds it; id {version}: {BACK}."
+    version = cite(f"{document_id(one)}@{one.expires}")
+    return f"id {cite(document_id(one))} has expired: no search finds it; id {version}: {BACK}."
 
 
 def _last(one: Document) -> Version:

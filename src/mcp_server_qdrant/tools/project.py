@@ -13,7 +13,7 @@ from mcp_server_qdrant.core.datatypes import Result
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.fields import Text, Words
 from mcp_server_qdrant.core.find import MAX_QUERY, SearchRequest
-from mcp_server_qdrant.core.notation import amount, called, line
+from mcp_server_qdrant.core.notation import cite, one_line, plural
 from mcp_server_qdrant.projection.shapes import USUAL_POINTS, Group, Panel, Place, View
 from mcp_server_qdrant.tools.boundary import ClosedTool, answer, services_of_tool
 from mcp_server_qdrant.tools.rendering import noted
@@ -140,7 +140,7 @@ def described(shown: View, axes: int) -> str:
         heads.append(_head(panel, axes))
         if query := queries.get(index):
             heads.append(f"The query fell nearest to {_near(query.near)}.")
-        named = [f"{line(one.name, TITLE)} ({one.size:,})" for one in panel.regions[:REGIONS]]
+        named = [f"{one_line(one.name, TITLE)} ({one.size:,})" for one in panel.regions[:REGIONS]]
         if named:
             heads.append(f"Regions: {'; '.join(named)}.")
         groups += [_group(group) for group in panel.groups]
@@ -149,29 +149,27 @@ def described(shown: View, axes: int) -> str:
 
 def _head(panel: Panel, axes: int) -> str:
     names = len(panel.groups)
-    what = f"{names} collections" if names > 1 else called(panel.groups[0].collection)
+    what = f"{names} collections" if names > 1 else cite(panel.groups[0].collection)
     points = _points(panel.count, sum(group.total for group in panel.groups))
     share = sum(panel.explained[:axes])
     shows = f"Its {axes} axes show {share:.0%} of the differences."
     if share <= 0:
         shows = "All its points are alike, and lie in one place."
-    return f"Map of {what}, {points}, by {line(panel.model)}. {shows}"
+    return f"Map of {what}, {points}, by {one_line(panel.model)}. {shows}"
 
 
 def _group(group: Group) -> str:
     points = _points(len(group.points.ids), group.total)
     near = f", nearest {_near(group.near)}" if group.near else ""
-    return f"- {called(group.collection)}: {points}, spread {group.spread:.2f}{near}"
+    return f"- {cite(group.collection)}: {points}, spread {group.spread:.2f}{near}"
 
 
 def _points(drawn: int, total: int) -> str:
-    return amount(total, "point") if drawn == total else f"{drawn:,} of {amount(total, 'point')}"
+    return plural(total, "point") if drawn == total else f"{drawn:,} of {plural(total, 'point')}"
 
 
 def _near(near: Mapping[str, float]) -> str:
-    return ", ".join(
-        f"{called(name)} ({cosine:.2f})" for name, cosine in list(near.items())[:NAMED]
-    )
+    return ", ".join(f"{cite(name)} ({cosine:.2f})" for name, cosine in list(near.items())[:NAMED])
 
 
 def _notes(shown: View) -> list[str]:

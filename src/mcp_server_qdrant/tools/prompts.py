@@ -5,7 +5,7 @@ from typing import Annotated
 from mcp.server.mcpserver.prompts import Prompt
 from pydantic import Field
 
-from mcp_server_qdrant.core.notation import line
+from mcp_server_qdrant.core.notation import one_line
 
 MAX_TOPIC = 1_000  # characters
 REMEMBER = (
@@ -37,12 +37,12 @@ def remember() -> str:
 
 def recall(topic: Topic) -> str:
     """Tell what is stored about a topic."""
-    return RECALL.format(line(topic, MAX_TOPIC))
+    return RECALL.format(one_line(topic, MAX_TOPIC))
 
 
 def tidy(topic: Topic = "") -> str:
     """Find what is stored twice, is outdated or contradicts itself, and propose what to do."""
-    about = f"what is stored about this: {line(topic, MAX_TOPIC)}"
+    about = f"what is stored about this: {one_line(topic, MAX_TOPIC)}"
     return TIDY.format(about if topic else "the newest texts")
 
 

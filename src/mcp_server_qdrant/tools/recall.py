@@ -14,7 +14,7 @@ from itertools import zip_longest
 from pathlib import Path, PurePath
 from typing import Any
 
-from mcp_server_qdrant.core.asking import asks
+from mcp_server_qdrant.core.asking import asking_parts
 from mcp_server_qdrant.core.datatypes import Document, Result, SearchPage
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.find import SearchRequest
@@ -67,7 +67,7 @@ class Recall:
         told = known or set()
         found: list[tuple[str, Result]] = []
         if event == PROMPT:
-            parts = await asyncio.to_thread(asks, said.get("prompt", ""), ASKED)
+            parts = await asyncio.to_thread(asking_parts, said.get("prompt", ""), ASKED)
             found += await fitting(services, Path(folder), parts)
         if known is None:
             found += await _current(services, Path(folder))

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import PurePath
 from typing import Any
 
-from mcp_server_qdrant.core.context import local, speaker
+from mcp_server_qdrant.core.context import speaker, to_local
 from mcp_server_qdrant.core.datatypes import (
     Document,
     Earlier,
@@ -25,18 +25,18 @@ from mcp_server_qdrant.core.dates import changed_at, date_of
 from mcp_server_qdrant.core.fields import without_null
 from mcp_server_qdrant.core.notation import (
     LINE,
-    amount,
-    called,
-    chain,
+    cite,
+    cite_all,
     document_id,
-    every,
+    first_few,
     heir_id,
     is_numbered,
-    line,
-    moment,
+    one_line,
+    parse_time,
     plain,
+    plural,
+    shortened_path,
     shown_id,
-    some,
 )
 from mcp_server_qdrant.core.writes import Kept
 
@@ -54,7 +54,7 @@ REPEATED = ("title", "tags", "source", "created_at")  # metadata keys that have 
 
 def noted(said: Iterable[str]) -> list[str]:
     """Notes, one per line."""
-    return [f"Note: {line(note, None)}" for note in said]
+    return [f"Note: {one_line(note, None)}" for note in said]
 
 
 def quoted(text: str) -> list[str]:
@@ -71,45 +71,45 @@ def heading(document: Document) -> str:
 def placed(document: Document, about: str = "") -> str:
     """The collection, the id and the part of a text, with `about` in the parentheses."""
     own = shown_id(document)
-    shown = f"{called(document.collection)} (id {called(own)}{about})"
+    shown = f"{cite(document.collection)} (id {cite(own)}{about})"
     if own.startswith(f"{document.collection}/"):  # the id has the collection's name
-        shown = f"{called(own)}{about and f' ({about[2:]})'}"
+        shown = f"{cite(own)}{about and f' ({about[2:]})'}"
     part = None if is_numbered(document) else part_of(document)
     return f"{shown} part {part}" if part else shown
 
 
 def titled(title: str | None, length: int) -> str:
     """A title or a section, as a suffix to the name of a text."""
-    return f" · {line(chain(title, length))}" if title else ""
+    return f" · {one_line(shortened_path(title, length))}" if title else ""
 
 
 def origin(document: Document, *, dated: bool = True) -> str:
     """The day and the origin of a text, unless its id shows them."""
     known = (day(document) if dated else None, None if web(document) else source(document))
-    said = [called(one) for one in known if one and one != document_id(document)]
+    said = [cite(one) for one in known if one and one != document_id(document)]
     return "".join(f", {one}" for one in (*said, web(document), writer(document)) if one)
 
 
 def web(document: Document) -> str:
     """The address of a text from the web, else ""."""
     where = document.source or ""
-    return f"from the web: {called(line(where, SOURCE))}" if WEB.match(where) else ""
+    return f"from the web: {cite(one_line(where, SOURCE))}" if WEB.match(where) else ""
 
 
 def writer(document: Document) -> str:
     """Who stored a text, if that was another caller or program, else ""."""
     said, own = document.stored_by or {}, speaker()
     if said.get("caller") and said["caller"] != own.get("caller"):
-        return f"written by {called(said['caller'])}"
+        return f"written by {cite(said['caller'])}"
     if said.get("client") and said["client"] != own.get("client"):
-        return f"stored with {called(said['client'])}"
+        return f"stored with {cite(said['client'])}"
     return ""
 
 
 def source(document: Document) -> str:
     """The file or address of a text, or its own id."""
-    where = line(document.source or "", None)
-    own = line(document.document or "", None)
+    where = one_line(document.source or "", None)
+    own = one_line(document.document or "", None)
     if not _HASH.fullmatch(own):
         where = own or where
     return where if len(where) <= SOURCE else f"…{where[1 - SOURCE :]}"
@@ -118,7 +118,7 @@ def source(document: Document) -> str:
 def day(document: Document) -> str | None:
     """The local day of a text's date, if it has one."""
     when = date_of(document)
-    return local(when).date().isoformat() if when else None
+    return to_local(when).date().isoformat() if when else None
 
 
 def part_of(document: Document) -> str | None:
@@ -140,11 +140,11 @@ def details(document: Document) -> list[str]:
     }
     pairs = {
         "metadata": compact(more) if more else None,
-        "tags": every(document.tags),
-        "source": line(document.source or "", None),
-        "created": line(document.created_at or ""),
-        "updated": line(_changed(document) or ""),
-        "expires": line(document.expires or ""),
+        "tags": cite_all(document.tags),
+        "source": one_line(document.source or "", None),
+        "created": one_line(document.created_at or ""),
+        "updated": one_line(_changed(document) or ""),
+        "expires": one_line(document.expires or ""),
     }
     return [f"{name}: {value}" for name, value in pairs.items() if value]
 
@@ -156,16 +156,16 @@ def _changed(one: Document) -> str | None:
 
 def superseded(document: Document) -> str:
     """A line with the successor of a superseded text."""
-    return f"superseded by: id {called(heir_id(document) or '')}"
+    return f"superseded by: id {cite(heir_id(document) or '')}"
 
 
 def kept_versions(done: Sequence[Kept]) -> list[str]:
     """Notes on the versions kept of deleted texts, and on those not kept, with the reason."""
-    faults = list(dict.fromkeys(line(one.fault, None) for one in done if one.fault))
+    faults = list(dict.fromkeys(one_line(one.fault, None) for one in done if one.fault))
     said = [f"not kept: {fault}" for fault in faults[:3]]
     if ids := [one.id for one in done if one.id]:
         days = max(one.days for one in done)
-        said.insert(0, f"kept {days} days: id {some(ids, NAMED, called)}; {BACK}.")
+        said.insert(0, f"kept {days} days: id {first_few(ids, NAMED, cite)}; {BACK}.")
     if any(one.file for one in done):
         said.append("from a file: the next sync of its folder stores it again if that is there.")
     return said
@@ -185,10 +185,12 @@ def described(
         if document.metadata and used <= room:
             used += len(compact(document.metadata))
         if document.metadata and shown and used > room:
-            left.append(called(shown_id(document)))
+            left.append(cite(shown_id(document)))
             document = document._replace(metadata=None)  # noqa: PLW2901
         shown.append(document)
-    many = f"Metadata left out for its length, to be asked for with qdrant-get: id {some(left)}."
+    many = (
+        f"Metadata left out for its length, to be asked for with qdrant-get: id {first_few(left)}."
+    )
     return shown, [many] if left else []
 
 
@@ -238,7 +240,7 @@ def as_text(page: SearchPage, mode: Mode) -> str:
     dates = [f"all are dated {same}."] if same else []
     lines += noted([*dates, *page.notes, *page.advice])
     if page.corrections:
-        said = "; ".join(f"{called(one.word)} → {called(one.to)}" for one in page.corrections)
+        said = "; ".join(f"{cite(one.word)} → {cite(one.to)}" for one in page.corrections)
         lines.insert(0, f"Corrected: {said}")
     return "\n".join([*lines, *([_reranked(page.rerank)] if page.rerank else [])])
 
@@ -247,7 +249,7 @@ def _reranked(outcome: Reranked) -> str:
     """The outcome of reranking, on one line."""
     if outcome.state == "applied":
         return f"Reranked: the best {outcome.pool}, by {outcome.model}."
-    return f"Not reranked: {line(outcome.reason or '', None)}"
+    return f"Not reranked: {one_line(outcome.reason or '', None)}"
 
 
 def result(number: int, one: Result, mode: Mode, *, dated: bool = True) -> str:
@@ -264,11 +266,11 @@ def result(number: int, one: Result, mode: Mode, *, dated: bool = True) -> str:
     if mode == "full" and (said := _in_time(one)):
         lines.append(f"in time: {', '.join(said)}")
     if one.supersedes:
-        lines.append(f"supersedes: id {called(one.supersedes)}")
+        lines.append(f"supersedes: id {cite(one.supersedes)}")
     if heir_id(document):
         lines.append(superseded(document))
     if one.also:
-        lines.append(f"also in: {some(one.also, shown=placed)}")
+        lines.append(f"also in: {first_few(one.also, shown=placed)}")
     return "\n".join([*lines, *([_why(one.why, one.relevance or 0.0)] if one.why else [])])
 
 
@@ -276,10 +278,10 @@ def _in_time(one: Result) -> list[str]:
     """Marks of a result: newer or older than similar texts, and its earlier versions."""
     said = [one.in_time] if one.in_time else []
     said += [f"as of {one.as_of}"] if one.as_of else []
-    if one.earlier and (when := moment(one.earlier.since)):
-        since = local(when).date().isoformat()
+    if one.earlier and (when := parse_time(one.earlier.since)):
+        since = to_local(when).date().isoformat()
         said += [f"unchanged since {since}"] if since != day(one.document) else []
-        said.append(amount(one.earlier.number, "earlier version"))
+        said.append(plural(one.earlier.number, "earlier version"))
     return said
 
 
@@ -299,7 +301,7 @@ def _passages(shown: Sequence[Passage]) -> list[str]:
     section = shown[0].section if shown else None
     for one in shown[1:]:
         own = f":{one.part.chunk + 1}/{one.part.chunks}"
-        own = own if is_numbered(one.part) else called(shown_id(one.part))
+        own = own if is_numbered(one.part) else cite(shown_id(one.part))
         named = one.section if one.section != section else None
         lines.append(f"+ {own}{titled(named, SHORT_LINE)}")
         lines += quoted(one.text)
@@ -314,7 +316,7 @@ def _why(why: Mapping[str, Any], relevance: float) -> str:
         for leg, share in (("meaning", why["alpha"]), ("words", 1 - why["alpha"]))
         if why[leg] is not None
     ]
-    names = {"tags": f"tags {every(why['tags'])}"}
+    names = {"tags": f"tags {cite_all(why['tags'])}"}
     gains = [f"{names.get(name, name)} {gain:.3f}" for name, gain in why["gains"].items()]
     steps = "".join(f" x {name} {factor:.3f}" for name, factor in why["factors"].items())
     if "reranked" in why:

@@ -33,10 +33,10 @@ class Services(Protocol):
     background: "Background"
     projector: "Projector"
 
-    async def described(self, names: Sequence[str]) -> Sequence[CollectionInfo]:
+    async def describe_collections(self, names: Sequence[str]) -> Sequence[CollectionInfo]:
         """The descriptions of these collections."""
 
-    async def tell_about(
+    async def annotate(
         self,
         name: str,
         description: str | None,
@@ -50,7 +50,7 @@ class Services(Protocol):
     async def follow(self, folder: Path, collection: str, *, follow: bool) -> bool:
         """Follow a folder into a collection from now on, or no more; False if it may not."""
 
-    def coming(self) -> Mapping[str, str]:
+    def unfinished(self) -> Mapping[str, str]:
         """Collection -> a sentence on what cannot be found there yet."""
 
     def faults(self) -> Sequence[str]:

@@ -12,23 +12,23 @@ from pydantic import BeforeValidator, Field
 
 from mcp_server_qdrant.core.context import speaker
 from mcp_server_qdrant.core.datatypes import Document, NewDocument
-from mcp_server_qdrant.core.dates import lasting, stated
+from mcp_server_qdrant.core.dates import calendar_dates, parse_date
 from mcp_server_qdrant.core.errors import BackendError, RequestError, UnknownCollection
-from mcp_server_qdrant.core.expiry import expired, expiry
+from mcp_server_qdrant.core.expiry import is_expired, parse_expiry
 from mcp_server_qdrant.core.fields import Id, JsonObject, Tags, Text, Word, one_or_many
 from mcp_server_qdrant.core.notation import (
     CALENDAR,
-    amount,
     as_point_id,
-    called,
+    cite,
     document_id,
-    impossible,
+    impossible_time,
+    is_tool_id,
     iso,
-    line,
-    made_here,
-    moment,
+    one_line,
     own_id,
+    parse_time,
     part_of,
+    plural,
     short_id,
 )
 from mcp_server_qdrant.core.writes import Changes, Kept, Stored
@@ -118,9 +118,9 @@ async def store(
     if edit is not None and (information is not None or id is None):
         raise RequestError("edit needs the id of a stored text, and no information.")
     now = services.store.now()
-    metadata = lasting(metadata, now)
+    metadata = calendar_dates(metadata, now)
     created_at = _created_at(metadata)
-    ends = None if expires is None else expiry(expires, now)
+    ends = None if expires is None else parse_expiry(expires, now)
     words = None if tags is None else tuple(dict.fromkeys(t for t in tags if t.strip()))
     if information is None and supersedes and id is None:
         raise RequestError(
@@ -185,7 +185,7 @@ async def _change(
     first = (one.head or one.id,)
     done = Stored(one.collection, one.document or str(one.id), first, updated=True)
     bare = changes == Changes() and olds is None
-    if expired(one, services.store.now()) and (bare or (edit and changes.expires is None)):
+    if is_expired(one, services.store.now()) and (bare or (edit and changes.expires is None)):
         changes = replace(changes, expires="")
     elsewhere = named not in (None, one.collection)
     if olds is None or elsewhere or changes != Changes() or edit:
@@ -241,10 +241,10 @@ async def _edited(
         one = await _located(services, named[0], collection)
     if one is None:
         said = await gone(services, named[0] if named else id, None)
-        none = f"There is no text {called(id)}: edit takes the id of a stored one."
+        none = f"There is no text {cite(id)}: edit takes the id of a stored one."
         raise RequestError(" ".join([none, *said]))
     if named and await _changed_since(services, id, named[1], one):
-        own = called(document_id(one))
+        own = cite(document_id(one))
         raise RequestError(
             f"The text was changed after that time: nothing was changed now. Read id {own} again "
             "with qdrant-get, then repeat the edit with the time that it was updated."
@@ -262,8 +262,8 @@ async def _changed_since(
 ) -> bool:
     """Whether a text was changed after it was seen at that time, given by `ID@TIME`."""
     version = await services.history.version(id, one.collection)
-    written = moment(one.updated_at) if one.updated_at != one.created_at else None
-    if version and moment(version.until) == when:
+    written = parse_time(one.updated_at) if one.updated_at != one.created_at else None
+    if version and parse_time(version.until) == when:
         return True  # what was seen is an earlier version
     if written is None:
         return version is not None
@@ -284,7 +284,7 @@ async def _restore(
         return _answer(await services.revision.revise(one, Changes(expires="")))
     if version is None:
         said = await gone(services, id, None)
-        none = f"There is no text {called(id)}: give information to store one, or the id of a"
+        none = f"There is no text {cite(id)}: give information to store one, or the id of a"
         raise RequestError(" ".join([none, "found text to change it.", *said]))
     if not bare:
         raise RequestError("An earlier version comes back as it was: give its id alone.")
@@ -316,9 +316,9 @@ def _checked(information: str | None) -> str:
 
 def _created_at(metadata: Mapping[str, Any] | None) -> datetime | None:
     said = (metadata or {}).get("created_at")
-    when = stated(said)
+    when = parse_date(said)
     if said is not None and when is None:
-        fault = CALENDAR if impossible(said) else "no date such as 2026-05-31"
+        fault = CALENDAR if impossible_time(said) else "no date such as 2026-05-31"
         raise RequestError(f"metadata.created_at is {fault}: correct it, or leave it out.")
     return when
 
@@ -352,23 +352,21 @@ async def _check_id(services: Services, id: str, collection: str, seen: str | No
                 raise RequestError(followed(found[0], "store the correction under that id."))
             return
     said, point = list[str](), as_point_id(id)
-    if made_here(id) or point is not None:
+    if is_tool_id(id) or point is not None:
         said = await gone(services, id, None)
-    versions = await services.history.versions(id) if said and not made_here(id) else []
+    versions = await services.history.versions(id) if said and not is_tool_id(id) else []
     theirs = point is not None and versions and versions[0].id.startswith(f"{short_id(point)}@")
     if versions and versions[0].own == id and not theirs:
         return  # a name chosen by the caller can be reused
     part, earlier = part_of(id), await services.history.version(id)
     if part and (whole := await _located(services, part[0], collection)):
-        said = [f"The text {called(part[0])} has {amount(whole.chunks, 'part')} now."]
+        said = [f"The text {cite(part[0])} has {plural(whole.chunks, 'part')} now."]
     elif earlier and earlier.id == id:
         said = ["It is an earlier version: give the id alone to bring it back."]
-    elif made_here(id) and (other := await _located(services, id, None)):
-        said = [f"It is of {called(other.collection)}."]
-    if said or made_here(id):
-        none = (
-            f"There is no text {called(id)} in {called(collection)}: store a new one without id, "
-        )
+    elif is_tool_id(id) and (other := await _located(services, id, None)):
+        said = [f"It is of {cite(other.collection)}."]
+    if said or is_tool_id(id):
+        none = f"There is no text {cite(id)} in {cite(collection)}: store a new one without id, "
         raise RequestError(" ".join([f"{none}or give the id of a found one.", *said]))
 
 
@@ -398,7 +396,7 @@ async def _outdated(
         found = await _located(services, id, collection)
         if found is None:
             said = await gone(services, id, None)
-            none = f"supersedes: there is no text {called(id)}: use the id of a found one."
+            none = f"supersedes: there is no text {cite(id)}: use the id of a found one."
             raise RequestError(" ".join([none, *said]))
         olds.append(found)
     return olds
@@ -424,9 +422,9 @@ def _answer(done: Stored, renamed: Sequence[str] = ()) -> CallToolResult:
     text = as_text(done)
     if renamed:
         text += (
-            f" The folder of collection {called(renamed[0])} is gone, and may be this one under a "
+            f" The folder of collection {cite(renamed[0])} is gone, and may be this one under a "
             "new name: name that collection, or have its owner run mcp-server-qdrant describe "
-            f"{called(renamed[0])} --folder with the new path."
+            f"{cite(renamed[0])} --folder with the new path."
         )
     return answer(text, values)
 
@@ -439,17 +437,17 @@ def as_text(done: Stored) -> str:
     made = " (new collection)" if done.created_collection else ""
     later = " Found by keywords now, by meaning once the model is there." if done.pending else ""
     if done.lacking:
-        later = f" Found by keywords only, until this is mended: {line(done.lacking, None)}"
+        later = f" Found by keywords only, until this is mended: {one_line(done.lacking, None)}"
     if done.without_vector:
-        why = line(done.without_vector.removeprefix("keywords only: "), None)
+        why = one_line(done.without_vector.removeprefix("keywords only: "), None)
         later = f" Found by keywords only: {why}."
     kept = f" Kept as before: {', '.join(done.kept)}." if done.kept else ""
     if done.replaced > 1:
         parts += f" instead of all its {done.replaced} parts"
     shown = own_id(done.collection, done.ids[0], done.document)
-    place = f"collection {called(done.collection)}{made}{parts}: id {called(shown)}"
+    place = f"collection {cite(done.collection)}{made}{parts}: id {cite(shown)}"
     where = f"{'to' if done.moved else 'in'} {place}"
-    secret = f" {amount(done.masked, 'secret')} in it masked." if done.masked else ""
+    secret = f" {plural(done.masked, 'secret')} in it masked." if done.masked else ""
     old = said_of_links(done)
     if done.expires:
         old += f" Expires {done.expires}: it is kept then, and found no more."
@@ -472,5 +470,5 @@ def as_text(done: Stored) -> str:
 def _before(done: Kept) -> str:
     """The previous version, and how long it is kept."""
     if done.fault:
-        return f" The version before was not kept: {line(done.fault, None)}"
-    return f" The version before: id {called(done.id)}, kept {done.days} days." if done.id else ""
+        return f" The version before was not kept: {one_line(done.fault, None)}"
+    return f" The version before: id {cite(done.id)}, kept {done.days} days." if done.id else ""

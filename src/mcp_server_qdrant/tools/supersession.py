@@ -7,11 +7,11 @@ from typing import Any
 from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.notation import (
-    called,
+    cite,
+    cite_all,
     document_id,
-    every,
     heir_id,
-    line,
+    one_line,
     own_id,
 )
 from mcp_server_qdrant.core.writes import Stored
@@ -22,10 +22,7 @@ from mcp_server_qdrant.tools.services import Services
 def followed(one: Document, advice: str) -> str:
     """The sentence that names the successor of a text."""
     heir, place = heir_id(one) or "", one.superseded_in or one.collection
-    return (
-        f"{called(document_id(one))} was superseded by id {called(heir)} of {called(place)}: "
-        f"{advice}"
-    )
+    return f"{cite(document_id(one))} was superseded by id {cite(heir)} of {cite(place)}: {advice}"
 
 
 async def check_free(
@@ -67,15 +64,15 @@ def said_of_links(done: Stored) -> str:
     """The texts that it supersedes now, those it no longer supersedes, and its successor."""
     said = ""
     if done.retired:
-        said += f" Superseded: id {every(map(document_id, done.retired))}."
+        said += f" Superseded: id {cite_all(map(document_id, done.retired))}."
     if done.lifted:
-        said += f" Superseded no more: id {every(map(document_id, done.lifted))}."
+        said += f" Superseded no more: id {cite_all(map(document_id, done.lifted))}."
     elif done.lifted is not None:
         said += " It superseded nothing."
     if done.heir:
-        own, heir = _own(done), called(document_id(done.heir))
+        own, heir = _own(done), cite(document_id(done.heir))
         said += (
-            f" It stays superseded by id {heir} of {called(done.heir.collection)}: if it holds "
+            f" It stays superseded by id {heir} of {cite(done.heir.collection)}: if it holds "
             f"again, call with id={own} and supersedes={heir}."
         )
     return said
@@ -90,11 +87,11 @@ def said_of_near(done: Stored) -> str:
         "to keep one text only, delete the other."
     ]
     for known, cosine, heir in done.near:
-        where = f" in {called(known.collection)}" if known.collection != done.collection else ""
+        where = f" in {cite(known.collection)}" if known.collection != done.collection else ""
         about = f", {day(known)}" if day(known) else ""
-        about += f", superseded by id {called(document_id(heir))}" if heir else ""
-        own = called(document_id(known))
-        lines += [f"- [{cosine:.2f}] id {own}{where}{about}", f"> {line(known.text)}"]
+        about += f", superseded by id {cite(document_id(heir))}" if heir else ""
+        own = cite(document_id(known))
+        lines += [f"- [{cosine:.2f}] id {own}{where}{about}", f"> {one_line(known.text)}"]
     return "\n".join(lines)
 
 
@@ -108,4 +105,4 @@ def structured_near(done: Stored) -> list[dict[str, Any]]:
 
 
 def _own(done: Stored) -> str:
-    return called(own_id(done.collection, done.ids[0], done.document))
+    return cite(own_id(done.collection, done.ids[0], done.document))

@@ -14,19 +14,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mcp_server_qdrant.core.asking import asks, question
+from mcp_server_qdrant.core.asking import asking_parts, question
 from mcp_server_qdrant.core.datatypes import Algorithm, Document, Result, SearchPage
 from mcp_server_qdrant.core.errors import BackendError, RequestError
-from mcp_server_qdrant.core.expiry import expired
+from mcp_server_qdrant.core.expiry import is_expired
 from mcp_server_qdrant.core.find import MAX_LIMIT, SearchRequest
 from mcp_server_qdrant.core.notation import (
-    amount,
-    called,
+    cite,
+    cite_all,
     document_id,
-    every,
+    first_few,
     heir_id,
     key_of,
-    some,
+    plural,
 )
 from mcp_server_qdrant.tools import recall
 from mcp_server_qdrant.tools.rendering import BACK, day
@@ -72,8 +72,8 @@ async def why_not(
         await _legs(search, opened, text),
         *await _words(services, opened, text),
         *_numbers(await _best_part(search, opened, text)),
-        *(f"{called(one.collection)}: {one.reason}" for one in faults if one.state != "ok"),
-        f"The page has {amount(len(page.results), 'result')}; "
+        *(f"{cite(one.collection)}: {one.reason}" for one in faults if one.state != "ok"),
+        f"The page has {plural(len(page.results), 'result')}; "
         f"notes: {' '.join(page.notes) or 'none'}",
     ]
 
@@ -84,18 +84,18 @@ async def why_not_recalled(services: Services, prompt: str, wanted: str, folder:
     Raises as `why_not` does.
     """
     text = await _located(services, wanted, None)
-    parts = await asyncio.to_thread(asks, prompt, recall.ASKED)
+    parts = await asyncio.to_thread(asking_parts, prompt, recall.ASKED)
     if not parts:
         return [
             "Nothing is searched for this prompt: recall looks for its sentences, of more than two "
             "words, and not for code, logs, quoted lines or paths."
         ]
     found = [one.document for _, one in await recall.fitting(services, folder, parts)]
-    said = [f"Searched: {every(parts)}."]
+    said = [f"Searched: {cite_all(parts)}."]
     if place := next((n for n, one in enumerate(found, 1) if key_of(one) == key_of(text)), 0):
         said.append(f"Recalled: it is text {place} of {len(found)}; each session gets it once.")
         return said
-    said.append(f"Not recalled; {amount(len(found), 'other text')} would be.")
+    said.append(f"Not recalled; {plural(len(found), 'other text')} would be.")
     scope, home = await services.catalog.scope(folder), await services.catalog.home(folder)
     outside = scope is not None and text.collection not in scope.names
     if (why := recall.kept_back(text, home)) or outside:
@@ -123,7 +123,7 @@ async def _located(services: Services, wanted: str, collection: str | None) -> D
             f"No text has the id {wanted!r} any more. Its last version is {versions[0].id}: {BACK}."
         )
     allowed = services.catalog.allowed
-    within = f" in the collections that QDRANT_COLLECTIONS allows ({every(allowed)})"
+    within = f" in the collections that QDRANT_COLLECTIONS allows ({cite_all(allowed)})"
     raise RequestError(f"No text has the id {wanted!r}{within if allowed else ''}.")
 
 
@@ -203,13 +203,13 @@ def _gates(
     tail = "Without score_threshold, less than a quarter of the best relevance is left out."
     gates: dict[str, tuple[str, Change]] = {
         "scope": (
-            f"Scope: it is in {called(text.collection)}, and the search covers "
-            f"{some(searched, shown=called)}.",
+            f"Scope: it is in {cite(text.collection)}, and the search covers "
+            f"{first_few(searched, shown=cite)}.",
             {"collections": [text.collection]},
         ),
         "filter": ("It does not pass query_filter.", {"query_filter": None}),
         "tags": (
-            f"It has none of the tags: its own are {every(text.tags) or 'none'}.",
+            f"It has none of the tags: its own are {cite_all(text.tags) or 'none'}.",
             {"tags": None},
         ),
         "dates": (
@@ -265,9 +265,9 @@ async def _words(services: Services, asked: SearchRequest, text: Document) -> li
     for word in dict.fromkeys(_WORD.findall(query.terms.query)):
         if terms := set(query.words.tokens(word)):
             (held if terms & there else lacking).append(word)
-    said = [f"Words that it has: {every(held)}." if held else "It has no word of the question."]
+    said = [f"Words that it has: {cite_all(held)}." if held else "It has no word of the question."]
     if lacking:
-        said.append(f"Words that it lacks: {every(lacking)}. A title or tag with them helps.")
+        said.append(f"Words that it lacks: {cite_all(lacking)}. A title or tag with them helps.")
     return said
 
 
@@ -298,7 +298,7 @@ def _state(text: Document) -> list[str]:
     said = []
     if heir := heir_id(text):
         said.append(f"It was superseded by {heir}, and ranks behind all others.")
-    if expired(text, datetime.now(UTC)):
+    if is_expired(text, datetime.now(UTC)):
         said.append(f"It expired on {text.expires}: {BACK}.")
     if text.pending:
         said.append("Its vector is still being made: until then only keywords find it.")

@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from mcp_server_qdrant.core.errors import EngineUnavailable
-from mcp_server_qdrant.core.tasks import FIRST_PAUSE, LONGEST_PAUSE, Tasks, gathered
+from mcp_server_qdrant.core.tasks import FIRST_PAUSE, LONGEST_PAUSE, Tasks, gather
 from tests.support import Clock
 
 
@@ -99,7 +99,7 @@ async def test_of_many_calls_few_are_under_way_at_the_same_time():
         running -= 1
         return name
 
-    found, failed = await gathered([str(n) for n in range(1_000)], ask)
+    found, failed = await gather([str(n) for n in range(1_000)], ask)
 
     assert (len(found), failed) == (1_000, {})
     assert 1 < most <= 64

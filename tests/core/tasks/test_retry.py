@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_server_qdrant.core.tasks import retried
+from mcp_server_qdrant.core.tasks import retry
 
 
 class Flaky:
@@ -22,7 +22,7 @@ class Flaky:
 async def test_a_fault_that_passes_is_tried_again():
     call = Flaky(OSError(), OSError())
 
-    assert await retried(call, (0.0, 0.0), (OSError,)) == "done"
+    assert await retry(call, (0.0, 0.0), (OSError,)) == "done"
     assert call.calls == 3
 
 
@@ -30,7 +30,7 @@ async def test_the_last_fault_is_raised():
     call = Flaky(OSError("first"), OSError("second"))
 
     with pytest.raises(OSError, match="second"):
-        await retried(call, (0.0,), (OSError,))
+        await retry(call, (0.0,), (OSError,))
 
 
 @pytest.mark.parametrize("fault", [ValueError(), OSError("final")])
@@ -38,6 +38,6 @@ async def test_what_will_not_pass_is_raised_at_once(fault):
     call = Flaky(fault)
 
     with pytest.raises(type(fault)):
-        await retried(call, (0.0,), (OSError,), lambda error: str(error) != "final")
+        await retry(call, (0.0,), (OSError,), lambda error: str(error) != "final")
 
     assert call.calls == 1

@@ -10,9 +10,11 @@ from starlette.routing import Route
 
 from mcp_server_qdrant.core.context import Caller, caller
 from mcp_server_qdrant.core.errors import Unauthorized, VerifierUnavailable
-from mcp_server_qdrant.http.auth.bearer import Authenticated, resource
+from mcp_server_qdrant.http.auth.bearer import Authenticated, resource_routes
 
-_, CHALLENGE = resource("https://mcp.example.com/mcp", "https://login.example.com", "qdrant:")
+_, CHALLENGE = resource_routes(
+    "https://mcp.example.com/mcp", "https://login.example.com", "qdrant:"
+)
 SECRET = "a-token-that-nobody-may-read"
 
 
@@ -146,7 +148,7 @@ async def test_tokens_that_cannot_be_checked_now_get_503_and_when_to_come_back()
     ],
 )
 def test_metadata_stand_where_rfc_9728_has_them(url, metadata):
-    routes, challenge = resource(url, "https://login.example.com")
+    routes, challenge = resource_routes(url, "https://login.example.com")
 
     assert challenge["resource_metadata"] == metadata
     assert metadata.endswith(routes[0].path)
@@ -154,7 +156,7 @@ def test_metadata_stand_where_rfc_9728_has_them(url, metadata):
 
 async def test_metadata_have_the_urls_letter_by_letter_for_pages_of_any_origin():
     url, issuer = "https://MCP.Example.com/mcp", "https://login.example.com:443/realm"
-    routes, _ = resource(url, issuer)
+    routes, _ = resource_routes(url, issuer)
     transport = httpx.ASGITransport(Starlette(routes=routes))
     async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
         answers = [

@@ -16,7 +16,7 @@ from mcp_server_qdrant.http.auth.tokens import (
     NamedTokens,
     change,
     digest,
-    line,
+    entry_line,
     new_token,
     parse,
     read_tokens,
@@ -33,7 +33,7 @@ def entry(token, name="ana", **fields):
 @pytest.fixture
 def file(tmp_path):
     path = tmp_path / "tokens.yaml"
-    path.write_text(line(entry(ANA, claims={"team": "blue"})) + line(entry(BEN, "ben")))
+    path.write_text(entry_line(entry(ANA, claims={"team": "blue"})) + entry_line(entry(BEN, "ben")))
     return path
 
 
@@ -151,25 +151,31 @@ NO_TIMES = ["true", ".inf", ".nan", "99999999999999999999"]
         ("{? " * 50_000, "is not valid YAML."),
         ("a: &a {<<: *a, b: *a}", "it must be a list of tokens."),
         *(
-            (line(entry(ANA)).replace("}", f', "expires": {when}}}'), "must be a date and time")
+            (
+                entry_line(entry(ANA)).replace("}", f', "expires": {when}}}'),
+                "must be a date and time",
+            )
             for when in NO_TIMES
         ),
         ("tokens: 1", "it must be a list of tokens."),
         (ANA, "it must be a list of tokens."),
         (f"- {ANA}", "token 1 must be a mapping with name, sha256, scopes"),
-        (line({"name": "ana"}), "token 1: sha256: is required."),
-        (line(entry(ANA, name="a b")), "token 1: name: must match ^"),
-        (line(entry(ANA, name="(AUTH_TOKEN)")), "token 1: name: must match ^"),
-        (line(entry(ANA) | {"sha256": ANA}), "token 1: sha256: must match ^"),
-        (line(entry(ANA)) + line(entry(BEN, "b", scopes=[])), "token 2: scopes: must not be empty"),
-        (line(entry(ANA, scopes=["root"])), "token 1: scopes: must be 'read', 'write' or"),
+        (entry_line({"name": "ana"}), "token 1: sha256: is required."),
+        (entry_line(entry(ANA, name="a b")), "token 1: name: must match ^"),
+        (entry_line(entry(ANA, name="(AUTH_TOKEN)")), "token 1: name: must match ^"),
+        (entry_line(entry(ANA) | {"sha256": ANA}), "token 1: sha256: must match ^"),
         (
-            line(entry(ANA) | {"token": ANA}),
+            entry_line(entry(ANA)) + entry_line(entry(BEN, "b", scopes=[])),
+            "token 2: scopes: must not be empty",
+        ),
+        (entry_line(entry(ANA, scopes=["root"])), "token 1: scopes: must be 'read', 'write' or"),
+        (
+            entry_line(entry(ANA) | {"token": ANA}),
             "token 1 has another key than name, sha256, scopes, claims, expires.",
         ),
-        (line(entry(ANA) | {ANA: 1}), "token 1 has another key than name, sha256,"),
-        (line(entry(ANA, expires="soon")), "token 1: expires: must be a date and time"),
-        (line(entry(ANA)) + line(entry(ANA, "b")), "two tokens have the same sha256."),
+        (entry_line(entry(ANA) | {ANA: 1}), "token 1 has another key than name, sha256,"),
+        (entry_line(entry(ANA, expires="soon")), "token 1: expires: must be a date and time"),
+        (entry_line(entry(ANA)) + entry_line(entry(ANA, "b")), "two tokens have the same sha256."),
     ],
 )
 def test_a_wrong_file_is_one_sentence_without_its_contents(text, fault):
@@ -222,7 +228,7 @@ def test_comments_and_entries_of_several_lines_stay_when_tokens_come_and_go(tmp_
     path.write_text(before)
 
     change(path, entry(BEN, "ben"))
-    assert path.read_text() == f"{before}\n{line(entry(BEN, 'ben'))}"
+    assert path.read_text() == f"{before}\n{entry_line(entry(BEN, 'ben'))}"
     change(path, without="ben")
     assert path.read_text() == f"{before}\n"
 
@@ -231,7 +237,7 @@ def test_comments_and_entries_of_several_lines_stay_when_tokens_come_and_go(tmp_
     ("text", "without"),
     [
         ("[{", None),
-        (line(entry(ANA)), None),  # the same token twice
+        (entry_line(entry(ANA)), None),  # the same token twice
         (f"- name: ben\n  sha256: {digest(BEN)}\n  scopes: [read]\n", "ben"),
         (json.dumps([entry(BEN, "ben")], indent=1), "ben"),
     ],

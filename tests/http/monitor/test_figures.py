@@ -13,14 +13,14 @@ from mcp.types import CallToolResult
 from prometheus_client.parser import text_string_to_metric_families
 
 from mcp_server_qdrant.app.server import make_server
-from mcp_server_qdrant.app.services import wire
+from mcp_server_qdrant.app.services import assemble
 from mcp_server_qdrant.core.context import recording
 from mcp_server_qdrant.core.datatypes import Status
 from mcp_server_qdrant.core.errors import EngineFailure
 from mcp_server_qdrant.http.limits import CALLS, SENTENCES, Load, Slot
 from mcp_server_qdrant.http.metrics import OTHER, Metrics
 from mcp_server_qdrant.http.monitor import Monitor
-from mcp_server_qdrant.http.serving import BODY, app
+from mcp_server_qdrant.http.serving import BODY, build_app
 from mcp_server_qdrant.tools.boundary import ClosedTool
 from tests.fakes import FakeEncoder
 from tests.support import Engine, make_settings, memory_engine, registry
@@ -61,10 +61,10 @@ async def watched(**values) -> AsyncIterator[Watched]:
     async with memory_engine() as engine:
 
         async def opened():
-            return wire(settings, engine, registry(encoder)).shared
+            return assemble(settings, engine, registry(encoder)).shared
 
         server = make_server(settings, opened, monitor=monitor)
-        asgi = app(server, "streamable-http", settings, monitor)
+        asgi = build_app(server, "streamable-http", settings, monitor)
         transport = httpx.ASGITransport(app=asgi)
         async with (
             Client(server) as client,

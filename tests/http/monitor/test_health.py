@@ -6,7 +6,7 @@ import json
 import pytest
 
 from mcp_server_qdrant.core.errors import EngineUnavailable
-from mcp_server_qdrant.http.monitor import examined, readiness
+from mcp_server_qdrant.http.monitor import examine, readiness
 from tests.fakes import FakeEncoder
 
 AWAY = "Qdrant cannot be reached; check its address (QDRANT_URL) and that it is running."
@@ -54,7 +54,7 @@ class Opening:
 
 
 async def asked(opening: Opening, *, draining: bool = False) -> tuple[int, dict]:
-    parts, _services = await examined(opening(), draining=draining, patience=0.05)
+    parts, _services = await examine(opening(), draining=draining, patience=0.05)
     response = readiness(parts)
     return response.status_code, json.loads(response.body)
 

@@ -10,10 +10,10 @@ import httpx
 import pytest
 
 from mcp_server_qdrant.app.server import make_server
-from mcp_server_qdrant.app.services import Services, Shared, wire
+from mcp_server_qdrant.app.services import Services, Shared, assemble
 from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.http.page.routes import CLIENT, CLIENT_HEADER
-from mcp_server_qdrant.http.serving import app
+from mcp_server_qdrant.http.serving import build_app
 from tests.fakes import FakeEncoder
 from tests.support import Engine, corpus, empty_edge, make_settings, memory_engine, registry
 
@@ -64,10 +64,10 @@ async def page_over(client, **values) -> AsyncIterator[Page]:
     settings = make_settings(**{"qdrant_collection_priority_order": ("letters",)} | values)
 
     async def opened() -> Shared:
-        return wire(settings, engine, registry(FakeEncoder())).shared  # type: ignore[arg-type]
+        return assemble(settings, engine, registry(FakeEncoder())).shared  # type: ignore[arg-type]
 
     mcp = make_server(settings, opened, page=True)
-    served = app(mcp, "streamable-http", settings)
+    served = build_app(mcp, "streamable-http", settings)
     async with (
         mcp.session_manager.run(),
         httpx.AsyncClient(
@@ -123,7 +123,7 @@ async def in_memory() -> AsyncIterator[Page]:
 
 @asynccontextmanager
 async def filled(client, **values) -> AsyncIterator[Page]:
-    services = wire(make_settings(), Engine(client), registry(FakeEncoder()))  # type: ignore[arg-type]
+    services = assemble(make_settings(), Engine(client), registry(FakeEncoder()))  # type: ignore[arg-type]
     await fill(services)
     await services.close()
     async with page_over(client, **values) as page:

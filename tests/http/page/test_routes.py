@@ -9,7 +9,7 @@ from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.core.errors import EngineUnavailable
 from mcp_server_qdrant.http.page.desk import Desk
 from mcp_server_qdrant.http.page.routes import CLIENT_HEADER, WEB, calls
-from mcp_server_qdrant.http.serving import app
+from mcp_server_qdrant.http.serving import build_app
 from tests.http.page.conftest import ADDRESS, HEADERS, filled
 from tests.support import make_settings, memory_engine
 
@@ -206,7 +206,7 @@ def test_the_page_names_no_other_host():
 
 
 async def test_without_the_page_there_is_none():
-    served = app(make_server(make_settings()), "sse", make_settings())
+    served = build_app(make_server(make_settings()), "sse", make_settings())
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app=served), base_url=ADDRESS
     ) as client:

@@ -11,7 +11,7 @@ import yaml
 
 from mcp_server_qdrant.core.datatypes import Document, NewDocument
 from mcp_server_qdrant.core.errors import EngineFailure, RequestError
-from mcp_server_qdrant.core.expiry import expired
+from mcp_server_qdrant.core.expiry import is_expired
 from mcp_server_qdrant.core.notation import as_point_id
 from mcp_server_qdrant.ingest.collections.export import MARKER, Exported, export
 from mcp_server_qdrant.ingest.files.state import Report, SyncRequest
@@ -150,7 +150,7 @@ async def test_what_has_expired_stays_so(engine, tmp_path):
         await export(bulk(engine), "notes", tmp_path / "out", "markdown", quiet, replace=False)
         await ingest(services, tmp_path / "out", "again")
         (one,) = await stored(services.store.points, "again")
-        assert expired(one, datetime.now(UTC))
+        assert is_expired(one, datetime.now(UTC))
         assert (await services.catalog.target("again")).expiring
 
 

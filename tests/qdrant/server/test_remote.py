@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 from qdrant_client import models
 
-from mcp_server_qdrant.app.services import Services, wire
+from mcp_server_qdrant.app.services import Services, assemble
 from mcp_server_qdrant.core.context import Caller, calling, within
 from mcp_server_qdrant.core.errors import (
     AccessRefused,
@@ -56,7 +56,7 @@ async def opened(server: RestServer, timeout: float = 5) -> AsyncIterator[Remote
 async def searching(server: RestServer, **values) -> AsyncIterator[Services]:
     settings = make_settings(**{"qdrant_url": server.url, "qdrant_read_only": True} | values)
     async with opened(server) as client:
-        services = wire(settings, client, registry(FakeEncoder()))
+        services = assemble(settings, client, registry(FakeEncoder()))
         try:
             yield services
         finally:

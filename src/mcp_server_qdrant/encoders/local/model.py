@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from mcp_server_qdrant.core.breaker import Breaker
 from mcp_server_qdrant.core.errors import EncoderUnavailable
-from mcp_server_qdrant.core.notation import near_names, some
+from mcp_server_qdrant.core.notation import first_few, near_names
 from mcp_server_qdrant.encoders.local.turns import Turns
 
 NEAR = 0.4  # similarity of a name without its maker to the full name
@@ -199,7 +199,7 @@ class LocalModel:
         named = [one for one in below if name in str(one.relative_to(path)).lower()]
         if named or len(below) == 1:
             return (named or below)[0]
-        tried = some(sorted(one.name for one in path.glob("*/"))) or "there is none"
+        tried = first_few(sorted(one.name for one in path.glob("*/"))) or "there is none"
         raise EncoderUnavailable(
             f"EMBEDDING_MODEL_PATH has no {file} of {self.name}, nor has a folder in it ({tried})."
         )

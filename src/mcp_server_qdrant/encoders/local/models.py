@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 from typing_extensions import override
 
-from mcp_server_qdrant.core.context import left
+from mcp_server_qdrant.core.context import seconds_left
 from mcp_server_qdrant.core.errors import EncoderUnavailable, RerankerUnavailable
 from mcp_server_qdrant.encoders.chunk import Span, split
 from mcp_server_qdrant.encoders.encoder import Encoder, Vector
@@ -97,7 +97,7 @@ class Local(Generic[M]):
         model = self._model
         if model.state != "ready":
             raise EncoderUnavailable(model.reason or "")
-        turns, seconds = turns or model.turns, min(seconds, left() or seconds)
+        turns, seconds = turns or model.turns, min(seconds, seconds_left() or seconds)
         try:
             return await turns.do(partial(work, *arguments), seconds)
         except TimeoutError:

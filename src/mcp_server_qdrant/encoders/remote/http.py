@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from mcp_server_qdrant.core.bounded import PLAIN, TooLarge, bounded
+from mcp_server_qdrant.core.bounded import PLAIN, TooLarge, limit_body
 from mcp_server_qdrant.core.errors import ConfigError
 
 OK = 200
@@ -105,7 +105,7 @@ class Endpoint:
             # They log whole URLs and headers, which may contain keys.
             for name in QUIET:
                 logging.getLogger(name).setLevel(logging.WARNING)
-            self._client = httpx.AsyncClient(event_hooks={"response": [bounded]})
+            self._client = httpx.AsyncClient(event_hooks={"response": [limit_body]})
         return self._client
 
     def _check(self, response: httpx.Response) -> None:

@@ -37,7 +37,7 @@ class Verifier(Protocol):
         """The caller with this token. Raises Unauthorized or VerifierUnavailable."""
 
 
-def resource(url: str, issuer: str, prefix: str = "") -> tuple[list[Route], dict[str, str]]:
+def resource_routes(url: str, issuer: str, prefix: str = "") -> tuple[list[Route], dict[str, str]]:
     """The routes with the resource metadata for OAuth clients (RFC 9728), and the challenge.
 
     `prefix`: of the scopes' names.

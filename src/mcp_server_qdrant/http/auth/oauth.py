@@ -15,7 +15,7 @@ import httpx
 import jwt
 from mcp.client.auth.utils import build_oauth_authorization_server_metadata_discovery_urls
 
-from mcp_server_qdrant.core.bounded import PLAIN, TooLarge, bounded
+from mcp_server_qdrant.core.bounded import PLAIN, TooLarge, limit_body
 from mcp_server_qdrant.core.context import Caller, granted
 from mcp_server_qdrant.core.errors import Unauthorized, VerifierUnavailable
 
@@ -90,7 +90,9 @@ class Keys:
         return next((key for key in self._keys if key.get("kid") == kid), None)
 
     async def _fetch(self) -> None:
-        client = httpx.AsyncClient(transport=self._transport, event_hooks={"response": [bounded]})
+        client = httpx.AsyncClient(
+            transport=self._transport, event_hooks={"response": [limit_body]}
+        )
         try:
             async with asyncio.timeout(FETCH_SECONDS), client:
                 self._keys = await self._get(client)

@@ -24,7 +24,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, 
 from mcp_server_qdrant.core.context import Caller, granted
 from mcp_server_qdrant.core.disk import locked, others_may_write, write_atomically
 from mcp_server_qdrant.core.errors import ConfigError, Unauthorized, VerifierUnavailable, contained
-from mcp_server_qdrant.core.fields import wanted
+from mcp_server_qdrant.core.fields import requirement
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ def _fault(error: ValidationError) -> str:
         first["type"] == "extra_forbidden"
     ):  # do not quote the key: it may be a token in the wrong place
         return f"{place} has another key than {fields}"
-    return f"{place}: {inside[0]}: {wanted(first)}"
+    return f"{place}: {inside[0]}: {requirement(first)}"
 
 
 class NamedTokens:
@@ -163,7 +163,7 @@ def read_text(path: Path) -> str:
         raise ConfigError(f"AUTH_TOKENS_FILE cannot be read: {reason}.") from None
 
 
-def line(entry: Mapping[str, Any]) -> str:
+def entry_line(entry: Mapping[str, Any]) -> str:
     """Format a token as a line of the file."""
     return f"- {json.dumps(entry, ensure_ascii=False)}\n"
 
@@ -190,7 +190,7 @@ def change(
     private. Raises ConfigError or OSError without any change; ConfigError also if a token to
     remove is not on a line of its own, as this command writes it.
     """
-    added = line(more) if more else ""
+    added = entry_line(more) if more else ""
     before = path.read_text("utf-8") if path.exists() else ""
     entries = parse(before)
     gone = [entry.sha256 for entry in entries if entry.name == without]

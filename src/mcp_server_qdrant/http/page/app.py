@@ -13,7 +13,7 @@ SHARED = ("dom", "raster", "mapdata", "camera", "pins", "layers", "input", "plot
 MODULES = (*(f"viz/{name}.js" for name in SHARED), "chat.js")
 
 
-def app() -> Apps:
+def app_extension() -> Apps:
     """The extension with the app as a resource: one self-contained file."""
     apps = Apps()
     apps.add_html_resource(

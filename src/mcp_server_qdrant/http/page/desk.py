@@ -10,7 +10,7 @@ from mcp_server_qdrant.core.context import caller
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import as_point_id
-from mcp_server_qdrant.core.tasks import gathered
+from mcp_server_qdrant.core.tasks import gather
 from mcp_server_qdrant.tools.boundary import ClosedTool
 from mcp_server_qdrant.tools.project import MOST_POINTS
 from mcp_server_qdrant.tools.rendering import as_data
@@ -92,7 +92,7 @@ class Desk:
         async def tags_of(name: str) -> list[str]:
             return list(dict.fromkeys(value for _, value in await facets.tags(name, TAGS)))
 
-        each, _failed = await gathered([one["name"] for one in found], tags_of, AT_ONCE)
+        each, _failed = await gather([one["name"] for one in found], tags_of, AT_ONCE)
         return {"tags": {name: tags for name, tags in each.items() if tags}}
 
     async def search(self, body: Body) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from mcp_server_qdrant.core.datatypes import Dense, SyncedFolder
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError, RequestError, contained
-from mcp_server_qdrant.core.notation import amount, some
+from mcp_server_qdrant.core.notation import first_few, plural
 from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.ingest.files.state import Report, SyncRequest
 from mcp_server_qdrant.ingest.files.walk import Looks, walk_all
@@ -88,10 +88,10 @@ class FolderState:
             return f"syncing {name}, {self.running.share:.0%}: {read}"
         if trouble := self.trouble(name):
             return f"not in step with {name}: {trouble}"
-        said = f"in step with {name}, {amount(len(self.last.stored), 'file')}"
+        said = f"in step with {name}, {plural(len(self.last.stored), 'file')}"
         if not (problems := self.last.problems):
             return said
-        each = some([f"{one.path} {one.reason}" for one in problems], NAMED)
+        each = first_few([f"{one.path} {one.reason}" for one in problems], NAMED)
         return f"{said}, {len(problems):,} not read: {each}"
 
 
@@ -125,10 +125,10 @@ class Background:
         """
         if folder in self._states:
             return
-        taken = {(one.collection, one.called) for one in self._states}
-        if (folder.collection, folder.called) in taken:
+        taken = {(one.collection, one.label) for one in self._states}
+        if (folder.collection, folder.label) in taken:
             raise RequestError(
-                f"Another folder named {folder.called!r} is followed into {folder.collection}: "
+                f"Another folder named {folder.label!r} is followed into {folder.collection}: "
                 "take another collection."
             )
         self._states[folder] = FolderState()
@@ -142,7 +142,7 @@ class Background:
     def _start(self, folder: SyncedFolder) -> None:
         state = self._states[folder]
         keep = partial(self._keep, folder, state)
-        self._running[folder] = self._tasks.start(f"The sync of {folder.called}", keep, state.end)
+        self._running[folder] = self._tasks.start(f"The sync of {folder.label}", keep, state.end)
 
     async def close(self) -> None:
         """Stop; the next start continues with the rest."""
@@ -157,7 +157,7 @@ class Background:
         for folder, state in self._states.items():
             unread = not state.last.seconds and state.fault not in (None, ELSEWHERE)
             if state.reading or unread or not waiting:
-                said.setdefault(folder.collection, []).append(state.sentence(folder.called))
+                said.setdefault(folder.collection, []).append(state.sentence(folder.label))
         return {collection: "; ".join(each) for collection, each in said.items()}
 
     def counts(self) -> Mapping[str, int]:
@@ -167,7 +167,7 @@ class Background:
             "files_in_step": sum(len(state.last.stored) for state in states),
             "files_not_read": sum(len(state.last.problems) for state in states),
             "folders_not_in_step": sum(
-                state.trouble(folder.called) is not None for folder, state in self._states.items()
+                state.trouble(folder.label) is not None for folder, state in self._states.items()
             ),
         }
 

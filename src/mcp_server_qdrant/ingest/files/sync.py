@@ -19,7 +19,7 @@ from typing_extensions import override
 from mcp_server_qdrant.core.datatypes import Document, Payload, PointId, Target
 from mcp_server_qdrant.core.disk import opened
 from mcp_server_qdrant.core.errors import Unforeseen, UnusableFile, contained
-from mcp_server_qdrant.core.notation import called, iso, moment
+from mcp_server_qdrant.core.notation import cite, iso, parse_time
 from mcp_server_qdrant.encoders.chunk import split, token_count
 from mcp_server_qdrant.ingest.attributes import MAX_TITLE, fault
 from mcp_server_qdrant.ingest.encoding import shortened
@@ -175,7 +175,7 @@ class Sync(Outcomes[FileJob]):
 
     async def _encoder(self) -> Encode:
         """The model of the collection, waited for while it is being loaded."""
-        encoder, patient = self.store.encoders.of(self.model), self.request.patient
+        encoder, patient = self.store.encoders.started(self.model), self.request.patient
         if encoder.state == "loading" or (patient and encoder.state == "downloading"):
             self.report.phase = (encoder.reason or "Loading the model").rstrip(".")
             await encoder.ready(MODEL_SECONDS if patient else LOAD_SECONDS)
@@ -285,7 +285,7 @@ class Sync(Outcomes[FileJob]):
         limit = max(self.limit - reserve, self.limit // 2)
         starts, overlap = breaks(text.text, text.marks), int(limit * OVERLAP)
         chunks = split(text.text, limit, self.tokenizer, overlap, starts)
-        modified = moment(file["mtime"] / 1e9)
+        modified = parse_time(file["mtime"] / 1e9)
         written = iso(modified) if modified else None
         created = iso(text.created_at) if text.created_at else None
         named = text.metadata is not None and any(
@@ -334,7 +334,7 @@ class Sync(Outcomes[FileJob]):
             if _edited(old):
                 kept = await self.store.history.keep(old, deleted=fate == "removed")
                 what = f"{str(old.document)[:SHOWN]!r} was written by a caller and is {fate}"
-                how = f"kept {kept.days} days: id {called(kept.id)}" if kept.id else "not kept"
+                how = f"kept {kept.days} days: id {cite(kept.id)}" if kept.id else "not kept"
                 why = f": {kept.fault}" if kept.fault else ""
                 self.report.notes.append((paths[old.id], f"{what}, {how}{why}"))
 
@@ -381,5 +381,5 @@ class Sync(Outcomes[FileJob]):
 def _edited(old: Document) -> bool:
     """True for a text that a caller stored, or changed since a file was stored."""
     nanoseconds = (old.file or {}).get("mtime")
-    when = moment(nanoseconds / 1e9) if isinstance(nanoseconds, int) else None
+    when = parse_time(nanoseconds / 1e9) if isinstance(nanoseconds, int) else None
     return when is None or old.updated_at not in (old.created_at, iso(when))

@@ -12,9 +12,9 @@ from pathlib import PurePosixPath
 from typing import Any
 from zipfile import ZipFile
 
-from mcp_server_qdrant.core.dates import stated
+from mcp_server_qdrant.core.dates import parse_date
 from mcp_server_qdrant.core.errors import UnusableFile, contained
-from mcp_server_qdrant.core.notation import CALENDAR, SURROGATE, impossible
+from mcp_server_qdrant.core.notation import CALENDAR, SURROGATE, impossible_time
 from mcp_server_qdrant.ingest.secrets import Span, without
 
 FEWEST, MOST = -(2**63), 2**63 - 1  # engines convert larger integers to rounded floats
@@ -253,8 +253,8 @@ def unread(count: int, what: str) -> list[str]:
 
 def created(times: Mapping[str, Any]) -> tuple[datetime | None, list[str]]:
     """The first valid time among the values, and a note on each impossible one."""
-    found = next((when for when in map(stated, times.values()) if when), None)
-    faults = [f"has {name!r} that is {CALENDAR}" for name in times if impossible(times[name])]
+    found = next((when for when in map(parse_date, times.values()) if when), None)
+    faults = [f"has {name!r} that is {CALENDAR}" for name in times if impossible_time(times[name])]
     return found, faults
 
 
@@ -285,7 +285,9 @@ def document(text: Loaded, about: Mapping[str, str], notes: Sequence[str] = ()) 
     known = {"author": about.get("creator"), "language": about.get("language")}
     when = about.get("modified") or about.get("date") or about.get("created")
     metadata = {name: value for name, value in known.items() if value}
-    return Contents([replace(text, metadata=metadata or None, created_at=stated(when))], [*notes])
+    return Contents(
+        [replace(text, metadata=metadata or None, created_at=parse_date(when))], [*notes]
+    )
 
 
 def titled(path: str, marks: Sequence[Mark], given: str = "") -> tuple[str, tuple[Mark, ...]]:

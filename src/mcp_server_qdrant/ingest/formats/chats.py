@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from mcp_server_qdrant.core.context import local
+from mcp_server_qdrant.core.context import to_local
 from mcp_server_qdrant.core.errors import UnusableFile, contained
-from mcp_server_qdrant.core.notation import line, moment
+from mcp_server_qdrant.core.notation import one_line, parse_time
 from mcp_server_qdrant.ingest.formats.base import (
     Contents,
     Loaded,
@@ -51,7 +51,7 @@ class Turn:
     @property
     def day(self) -> str:
         """The local date; "" if the time is unknown."""
-        return local(self.when).date().isoformat() if self.when else ""
+        return to_local(self.when).date().isoformat() if self.when else ""
 
 
 def read(path: str, text: str) -> Contents:
@@ -72,7 +72,7 @@ def _conversation(path: str, row: Any) -> tuple[Loaded, list[str]]:
             raise UnusableFile("has no text")
         given = next(row[key] for key in ("uuid", "conversation_id", "id") if row.get(key))
         text = conversation(turns, readable(str(row.get("name" if claude else "title") or "")))
-        when = moment(row.get("created_at" if claude else "create_time")) or text.created_at
+        when = parse_time(row.get("created_at" if claude else "create_time")) or text.created_at
         metadata = {"chat": "Claude" if claude else "ChatGPT"}
         text = replace(text, id=readable(f"{path}#{given}"), created_at=when, metadata=metadata)
         return text, [] if when else [NO_DATE]
@@ -85,7 +85,7 @@ def _claude(messages: Sequence[Mapping[str, Any]]) -> Iterator[Turn]:
         text = "\n\n".join([*(parts or [message.get("text") or ""]), *filter(None, files)])
         speaker = USER if message.get("sender") == "human" else "Claude"
         if text := readable(text).strip():
-            yield Turn(speaker, text, moment(message.get("created_at")))
+            yield Turn(speaker, text, parse_time(message.get("created_at")))
 
 
 def _chatgpt(row: Mapping[str, Any]) -> Iterator[Turn]:
@@ -102,7 +102,7 @@ def _chatgpt(row: Mapping[str, Any]) -> Iterator[Turn]:
         said = (_without_placeholders(readable(_said(part)).strip()).strip() for part in parts)
         if role in ("user", "assistant") and (text := "\n\n".join(filter(None, said))):
             speaker = USER if role == "user" else "ChatGPT"
-            yield Turn(speaker, text, moment(message.get("create_time")))
+            yield Turn(speaker, text, parse_time(message.get("create_time")))
 
 
 def _said(part: Any) -> str:
@@ -137,8 +137,8 @@ def conversation(turns: Sequence[Turn], title: str) -> Loaded:
             if day and day not in days:
                 marks.append(Mark(length, 0, day))
                 days.add(day)
-            name = line(turn.text, SECTION)
-            marks.append(Mark(length, 1, "" if name == line(title, SECTION) else name))
+            name = one_line(turn.text, SECTION)
+            marks.append(Mark(length, 1, "" if name == one_line(title, SECTION) else name))
         pieces.append(f"{'' if turn.speaker == before else f'{turn.speaker}: '}{turn.text}\n\n")
         length, before = length + len(pieces[-1]), turn.speaker
     began = min((turn.when for turn in turns if turn.when), default=None)

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_server_qdrant.core.errors import UnusableFile, contained
-from mcp_server_qdrant.core.notation import SURROGATE, moment
+from mcp_server_qdrant.core.notation import SURROGATE, parse_time
 from mcp_server_qdrant.ingest.formats import html
 from mcp_server_qdrant.ingest.formats.base import (
     BOMS,
@@ -163,7 +163,7 @@ def header(message: "Message", name: str) -> str:
 
 def dated(message: "Message") -> datetime | None:
     """The declared date of a message."""
-    return moment(getattr(_field(message, "Date"), "datetime", None))
+    return parse_time(getattr(_field(message, "Date"), "datetime", None))
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mcp_server_qdrant.core.errors import UnusableFile
-from mcp_server_qdrant.core.notation import line, moment
+from mcp_server_qdrant.core.notation import one_line, parse_time
 from mcp_server_qdrant.ingest.formats import jsonl
 from mcp_server_qdrant.ingest.formats.base import (
     Contents,
@@ -67,7 +67,7 @@ class Session:
         if len(text) > LONGEST:
             text = f"{text[: LONGEST // 2]}\n[…]\n{text[-LONGEST // 2 :]}"
         if text:
-            self.turns.append(Turn(speaker, text, moment(when)))
+            self.turns.append(Turn(speaker, text, parse_time(when)))
             self.masked += secrets
 
 
@@ -174,7 +174,7 @@ READERS: tuple[Callable[[Sequence[Row]], Session | None], ...] = (_claude, _code
 
 
 def _text(value: Any) -> str:
-    return line(readable(value), None) if isinstance(value, str) else ""
+    return one_line(readable(value), None) if isinstance(value, str) else ""
 
 
 def _said(content: Any) -> str:
@@ -211,7 +211,7 @@ def _loaded(session: Session) -> Loaded:
     """The session as one text; its title is the session's name or the first prompt."""
     first = next((turn.text for turn in session.turns if turn.speaker == USER), "")
     titles, _ = masked([session.titles.get(name) for name in reversed(TITLES)])
-    title = line(next(filter(None, [*titles, first]), ""), TITLE)
+    title = one_line(next(filter(None, [*titles, first]), ""), TITLE)
     names = ("client", "session", "project", "branch")
     known = (session.client, session.id, session.project, session.branch)
     metadata: dict[str, Any] = {name: one for name, one in zip(names, known, strict=True) if one}

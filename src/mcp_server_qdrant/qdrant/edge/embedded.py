@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 from weakref import WeakValueDictionary
 
-from mcp_server_qdrant.core.context import caller, left, visitor
+from mcp_server_qdrant.core.context import caller, seconds_left, visitor
 from mcp_server_qdrant.core.errors import (
     EngineTimeout,
     EngineUnavailable,
@@ -93,7 +93,7 @@ class Embedded:
         Raises EngineTimeout after `timeout` seconds or at the context's deadline; for a write
         the error says that it may have happened.
         """
-        limit = min(float(timeout), left() or math.inf)
+        limit = min(float(timeout), seconds_left() or math.inf)
         who = caller()
         queue = visitor(), who.name if who else "", changes
         call = _Call(operation, arguments, time.monotonic() + limit, queue, changes)

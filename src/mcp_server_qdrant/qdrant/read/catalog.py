@@ -25,8 +25,8 @@ from mcp_server_qdrant.core.errors import (
     RequestError,
     UnknownCollection,
 )
-from mcp_server_qdrant.core.notation import HISTORY, every, near_names, visible_in
-from mcp_server_qdrant.core.tasks import gathered
+from mcp_server_qdrant.core.notation import HISTORY, cite_all, near_names, visible_in
+from mcp_server_qdrant.core.tasks import gather
 from mcp_server_qdrant.qdrant import marks
 from mcp_server_qdrant.qdrant.engine import Engine
 from mcp_server_qdrant.qdrant.filters import unexpired
@@ -106,7 +106,7 @@ class Catalog:
         named = {name for name in (*self.allowed, self.default) if name and not _is_glob(name)}
         if not named:
             raise AccessRefused(UNLISTED) from refusal
-        found, failed = await gathered(sorted(named), self.client.collection_exists)
+        found, failed = await gather(sorted(named), self.client.collection_exists)
         for error in failed.values():
             if not found or not isinstance(error, AccessRefused):
                 raise error
@@ -442,7 +442,7 @@ class Catalog:
 
     async def _describe(self, target: Target, aliases: Mapping[str, str]) -> CollectionInfo:
         info, metadata = self._infos.get(target.collection), self._metadata(target.collection)
-        others = every(alias for alias, name in aliases.items() if name == target.collection)
+        others = cite_all(alias for alias, name in aliases.items() if name == target.collection)
         also = f"also called {others}" if others else None
         notes = (target.note, self.texts.said(target.collection), also)
         legs = [leg for leg, has in (("dense", target.dense), ("bm25", target.sparse)) if has]

@@ -11,8 +11,8 @@ from qdrant_client import models
 
 from mcp_server_qdrant.core.datatypes import STORED_BY, TAG_KEYS, Target
 from mcp_server_qdrant.core.errors import InvalidFilter, RequestError
-from mcp_server_qdrant.core.notation import every
-from mcp_server_qdrant.core.tasks import gathered
+from mcp_server_qdrant.core.notation import cite_all
+from mcp_server_qdrant.core.tasks import gather
 from mcp_server_qdrant.qdrant.engine import Engine
 from mcp_server_qdrant.qdrant.filters import bare, conditions, unexpired
 from mcp_server_qdrant.qdrant.payload import EXPIRES, writer
@@ -82,7 +82,7 @@ class Facets:
                 usual = Counter(known for payload in payloads for known in set(_keys(payload)))
                 there = sorted(known for known, _ in usual.most_common(MOST_KEYS))
                 raise InvalidFilter(
-                    f"No text there has the key {key!r}; there are: {every(there) or 'none'}."
+                    f"No text there has the key {key!r}; there are: {cite_all(there) or 'none'}."
                 )
 
     async def _some(self, names: Sequence[str], limit: int, where: Any = None) -> Any:
@@ -92,7 +92,7 @@ class Facets:
             records, _ = await self.client.scroll(name, where, limit=limit, with_payload=True)
             return records
 
-        return await gathered(names, read)
+        return await gather(names, read)
 
 
 def _asked(raw: Mapping[str, Any]) -> Iterator[str]:

@@ -10,13 +10,13 @@ from mcp_server_qdrant.core.datatypes import Document, PointId
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError, RequestError
 from mcp_server_qdrant.core.notation import (
     as_point_id,
-    called,
-    every,
+    cite,
+    cite_all,
     first_id,
     part_of,
     sibling_id,
 )
-from mcp_server_qdrant.core.tasks import gathered
+from mcp_server_qdrant.core.tasks import gather
 from mcp_server_qdrant.qdrant.filters import parse
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.read.points import PointReader
@@ -64,8 +64,8 @@ class Lookup:
                     found[one] = await self._whole(document, room)
             return found
 
-        answers, failed = await gathered(await self._places(collection), look)
-        failures = [f"{called(name)}: {error}" for name, error in failed.items()]
+        answers, failed = await gather(await self._places(collection), look)
+        failures = [f"{cite(name)}: {error}" for name, error in failed.items()]
         if failures and not answers:
             raise BackendError(f"No collection could be read: {failures[0]}")
         found = [named[one] for one in wanted for named in answers.values() if one in named]
@@ -87,7 +87,7 @@ class Lookup:
         if first_id(one) is None:
             return one
         names = await self._places(collection)
-        found, _ = await gathered(names, partial(self.points.beginning, short=one))
+        found, _ = await gather(names, partial(self.points.beginning, short=one))
         known = sorted({point for points in found.values() for point in points})
         if len(known) > 1:
             raise RequestError(f"Several ids begin with {one}: {', '.join(known)}. Say which.")
@@ -102,7 +102,7 @@ class Lookup:
         """
         whole, points = await self._full(text, collection), dict[str, str]()
         look = partial(self.named, ids=[numbered, whole])
-        answers, _ = await gathered(await self._places(collection), look)
+        answers, _ = await gather(await self._places(collection), look)
         for name, named in answers.items():
             first = named.get(whole)
             if first and numbered not in named and first.chunks == chunks >= number:
@@ -110,7 +110,9 @@ class Lookup:
                 part = first.id if same else sibling_id(first, number - 1)
                 points[name] = str(part)
         if len(points) > 1:
-            raise RequestError(f"{numbered} is in {every(sorted(points))}: pass collection_name.")
+            raise RequestError(
+                f"{numbered} is in {cite_all(sorted(points))}: pass collection_name."
+            )
         return next(iter(points.values()), numbered)
 
     async def _places(self, collection: str | None) -> Sequence[str]:
@@ -137,8 +139,8 @@ class Lookup:
         found: list[Document] = []
         with suppress(QdrantMcpError):
             found, *_ = await self.get(ids, room=1)
-        there = every(sorted({one.collection for one in found}))
-        return there and f"Not in {called(collection)}, but in {there}: name that collection."
+        there = cite_all(sorted({one.collection for one in found}))
+        return there and f"Not in {cite(collection)}, but in {there}: name that collection."
 
     async def located(
         self,
@@ -154,15 +156,15 @@ class Lookup:
         """
         wanted = list(dict.fromkeys(await self.full(ids, collection)))
         names = await self._places(collection)
-        answers, failed = await gathered(names, partial(self.named, ids=wanted))
+        answers, failed = await gather(names, partial(self.named, ids=wanted))
         for name, error in failed.items():
-            raise BackendError(f"{refusal}{called(name)} could not be read: {error}")
+            raise BackendError(f"{refusal}{cite(name)} could not be read: {error}")
         found: list[Document] = []
         missing: list[str] = []
         for one in wanted:
             places = [named[one] for named in answers.values() if one in named]
             if len(places) > 1:
-                several = " and in ".join(called(document.collection) for document in places)
+                several = " and in ".join(cite(document.collection) for document in places)
                 raise RequestError(
                     f"{refusal}the id {one!r} is in {several}. Name the collection that is meant."
                 )

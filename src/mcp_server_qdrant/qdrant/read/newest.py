@@ -9,12 +9,12 @@ from typing import Any
 
 from qdrant_client import models
 
-from mcp_server_qdrant.core.context import left
+from mcp_server_qdrant.core.context import seconds_left
 from mcp_server_qdrant.core.datatypes import PointId, Target
 from mcp_server_qdrant.core.dates import EARLIEST, LATEST, Listed, Period, age_from
 from mcp_server_qdrant.core.errors import QdrantMcpError
-from mcp_server_qdrant.core.forms import compared
-from mcp_server_qdrant.core.notation import moment, time_of
+from mcp_server_qdrant.core.forms import comparable
+from mcp_server_qdrant.core.notation import parse_time, time_of
 from mcp_server_qdrant.qdrant.edge.plain import plain
 from mcp_server_qdrant.qdrant.engine import Engine, Point
 from mcp_server_qdrant.qdrant.filters import bare, both, conditions, dated, unexpired
@@ -129,7 +129,7 @@ class Newest:
             some = [one for one in page if parts or not _further(one)]
             found += self._timed(one for one in some if _has(phrases, one, content))
             read += len(page)
-            if read >= most or (left() or math.inf) < SPARE_SECONDS:
+            if read >= most or (seconds_left() or math.inf) < SPARE_SECONDS:
                 complete = len(page) < PAGE
                 break
         newest = nlargest(limit, found, key=lambda point: point[1] or EARLIEST)
@@ -146,7 +146,7 @@ class Newest:
             payload = record.payload or {}
             doc = payload.get("doc")
             if when and isinstance(doc, dict) and "file" not in doc:
-                when = max(when, moment(payload.get(UPDATED_KEY)) or when)
+                when = max(when, parse_time(payload.get(UPDATED_KEY)) or when)
             file = None if when else time_of(record.payload, self._paths)
             found[record.id] = record.id, when or (file and EARLIEST + (file - EPOCH))
         return list(found.values())
@@ -160,7 +160,7 @@ class Newest:
 def _has(phrases: Sequence[re.Pattern[str]], record: Point, content: Sequence[str]) -> bool:
     """True where all phrases are in the text or the title of a point."""
     found = text_at(record.payload, content)
-    text = compared(f"{found[1] if found else ''}\n{title_of(record.payload) or ''}")
+    text = comparable(f"{found[1] if found else ''}\n{title_of(record.payload) or ''}")
     return all(phrase.search(text) for phrase in phrases)
 
 
@@ -184,5 +184,5 @@ async def last_update(client: Engine, collection: str) -> str | None:
         return None
     found = (records[0].payload or {}).get(UPDATED_KEY) if records else None
     values = found if isinstance(found, list) else [found]
-    times = {when: str(value) for value in values if (when := moment(value))}
+    times = {when: str(value) for value in values if (when := parse_time(value))}
     return times[max(times)] if times else None

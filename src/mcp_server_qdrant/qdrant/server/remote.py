@@ -14,15 +14,15 @@ import httpx
 from qdrant_client import models
 from typing_extensions import override
 
-from mcp_server_qdrant.core.bounded import PLAIN, bounded
-from mcp_server_qdrant.core.context import caller, left
+from mcp_server_qdrant.core.bounded import PLAIN, limit_body
+from mcp_server_qdrant.core.context import caller, seconds_left
 from mcp_server_qdrant.core.errors import (
     EngineFailure,
     EngineTooOld,
     QdrantMcpError,
     RequestError,
 )
-from mcp_server_qdrant.core.tasks import retried
+from mcp_server_qdrant.core.tasks import retry
 from mcp_server_qdrant.qdrant.engine import Plain
 from mcp_server_qdrant.qdrant.errors import (
     FOREIGN,
@@ -101,7 +101,7 @@ class RemoteClient(SearchClient):
             api_key=api_key,
             headers=PLAIN,
             timeout=math.ceil(timeout),
-            event_hooks={"response": [partial(bounded, costs={}, largest=LARGEST)]},
+            event_hooks={"response": [partial(limit_body, costs={}, largest=LARGEST)]},
             **kwargs,
         )
         self._timeout = timeout
@@ -151,7 +151,7 @@ class RemoteClient(SearchClient):
 
     def _seconds(self) -> int:
         """The time left for a read, in whole seconds, as the server expects."""
-        return max(1, math.ceil(min(self._timeout, left() or math.inf)))
+        return max(1, math.ceil(min(self._timeout, seconds_left() or math.inf)))
 
     async def _retry(self, name: str, call: Callable[[], Awaitable[Any]], seconds: float) -> Any:
         """Call with retries, within `seconds` in total.
@@ -169,7 +169,7 @@ class RemoteClient(SearchClient):
                 raise
 
         try:
-            return await retried(once, PAUSES if name in _RETRIED else (), FOREIGN, _is_transient)
+            return await retry(once, PAUSES if name in _RETRIED else (), FOREIGN, _is_transient)
         except FOREIGN as last:
             raise next(filter(may_have_happened, faults), last) from None
 

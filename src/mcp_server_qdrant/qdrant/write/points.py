@@ -24,7 +24,7 @@ from mcp_server_qdrant.core.dates import DATE_KEY
 from mcp_server_qdrant.core.errors import EngineFailure, Outdated, RequestError
 from mcp_server_qdrant.core.notation import (
     Identify,
-    called,
+    cite,
     name_fault,
     point_id,
 )
@@ -185,17 +185,17 @@ class Points(PointReader):
         vectors, payload = record.vector or {}, record.payload or {}
         held = vectors.keys() if isinstance(vectors, dict) else {""}
         made = {leg.vector for leg in (target.dense, target.written) if leg is not None}
-        lost = [f"the vector {called(name)}" for name in sorted(held - made)]
+        lost = [f"the vector {cite(name)}" for name in sorted(held - made)]
         found = text_at(payload, paths_of(self._content_fields, target.collection))
         key = found and found[0]
         if moved and isinstance(payload.get("metadata"), dict):  # else all keys become metadata
-            lost += [f"the key {called(name)}" for name in sorted(payload.keys() - OURS - {key})]
+            lost += [f"the key {cite(name)}" for name in sorted(payload.keys() - OURS - {key})]
         if key not in payload:
-            lost = [f"its text in {called(key)}" if key else "no text that is known"]
+            lost = [f"its text in {cite(key)}" if key else "no text that is known"]
         if lost:
             raise RequestError(
-                f"Another tool stored {called(record.id)}, with {lost[0]}: the text stays as it is "
-                f"and where it is. Store a new one with supersedes={called(record.id)}."
+                f"Another tool stored {cite(record.id)}, with {lost[0]}: the text stays as it is "
+                f"and where it is. Store a new one with supersedes={cite(record.id)}."
             )
 
     async def rewrite(self, target: Target, one: Encoded, seen: Document) -> None:

@@ -19,7 +19,7 @@ from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
 from mcp_server_qdrant.core.bm25 import ENGLISH
-from mcp_server_qdrant.core.context import MOMENT, left, within
+from mcp_server_qdrant.core.context import MOMENT, seconds_left, within
 from mcp_server_qdrant.core.datatypes import Correction, Target
 from mcp_server_qdrant.search.words.lexicon import LATIN, Lexicon, Vocabulary, lowered
 from mcp_server_qdrant.search.words.terms import Terms
@@ -166,7 +166,7 @@ def nearest(word: str, vocabularies: Sequence[Vocabulary]) -> str | None:
     for vocabulary in vocabularies:
         words = list(vocabulary)
         for first in range(0, len(words), SLICE):
-            if left() == MOMENT:
+            if seconds_left() == MOMENT:
                 return None
             some = words[first : first + SLICE]
             found = process.extract_iter(word, some, scorer=OSA.distance, score_cutoff=MOST_EDITS)

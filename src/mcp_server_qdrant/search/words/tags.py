@@ -13,11 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
-from mcp_server_qdrant.core.datatypes import Target, alike
+from mcp_server_qdrant.core.datatypes import Target, grouped
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
-from mcp_server_qdrant.core.forms import seen
-from mcp_server_qdrant.core.notation import called, near_names, some
-from mcp_server_qdrant.core.tasks import Tasks, gathered
+from mcp_server_qdrant.core.forms import normalized
+from mcp_server_qdrant.core.notation import cite, first_few, near_names
+from mcp_server_qdrant.core.tasks import Tasks, gather
 from mcp_server_qdrant.search.words.terms import Tokens
 
 CACHE_SECONDS = 60.0
@@ -69,7 +69,7 @@ class TagIndex:
 
     async def named(self, query: str, targets: Sequence[Target]) -> dict[str, TagMatch]:
         """The tags that the query names, by collection."""
-        legs = (some for some in alike(targets) if some[0].dense or some[0].sparse)
+        legs = (some for some in grouped(targets) if some[0].dense or some[0].sparse)
         wanted = [one.collection for some in legs for one in some if one.points]
         if not any(map(str.isalnum, query)):
             return {}
@@ -89,7 +89,7 @@ class TagIndex:
         if not wanted:
             return
         names = [target.collection for target in targets]
-        found, failed = await gathered(names, self._all)
+        found, failed = await gather(names, self._all)
         if failed or any(len(tags) >= MOST for tags in found.values()):
             return
         there = Counter(value for tags in found.values() for _, value in tags)
@@ -97,8 +97,8 @@ class TagIndex:
             near = [one for tag in wanted for one in near_names(tag, there)]
             listed = [*dict.fromkeys([*near, *(tag for tag, _ in there.most_common())])]
             raise RequestError(
-                f"No text there has the tag {' or '.join(map(called, wanted))}; there are: "
-                f"{some(listed, NAMED, called)}."
+                f"No text there has the tag {' or '.join(map(cite, wanted))}; there are: "
+                f"{first_few(listed, NAMED, cite)}."
             )
 
     async def _all(self, name: str) -> Sequence[Stored]:
@@ -142,7 +142,7 @@ def folded_tag(text: str) -> str:
 
     So `home lab` names home-lab, Home_Lab and "home lab".
     """
-    return " ".join(_TAG_WORD.findall(seen(text).casefold()))
+    return " ".join(_TAG_WORD.findall(normalized(text).casefold()))
 
 
 def names_in(query: str) -> dict[str, frozenset[int]]:

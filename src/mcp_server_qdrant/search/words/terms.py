@@ -17,9 +17,9 @@ from itertools import chain
 from typing import NamedTuple
 
 from mcp_server_qdrant.core.bm25 import NO_MARKERS, Markers
-from mcp_server_qdrant.core.datatypes import Correction, Sparse, Target, alike
+from mcp_server_qdrant.core.datatypes import Correction, Sparse, Target, grouped
 from mcp_server_qdrant.core.errors import QdrantMcpError
-from mcp_server_qdrant.core.forms import compared
+from mcp_server_qdrant.core.forms import comparable
 from mcp_server_qdrant.qdrant.engine import Corpus
 from mcp_server_qdrant.qdrant.read.query import Queries
 
@@ -86,7 +86,7 @@ class Words:
         self._ceiling = terms.ceiling
         self._idf = terms.idf
         self._near: list[tuple[frozenset[int], float, list[str]]] = []
-        for word in dict.fromkeys(_WORD.findall(compared(terms.query))):
+        for word in dict.fromkeys(_WORD.findall(comparable(terms.query))):
             known = frozenset(tokens(word)) & terms.idf.keys()
             if known:
                 idf = sum(map(terms.idf.__getitem__, known))
@@ -107,7 +107,7 @@ class Words:
 
     def share(self, text: str, tokens: Tokens) -> float:
         """The share of the query that a sentence contains, in [0, 1]."""
-        plain = " " + " ".join(_WORD.findall(compared(text)))
+        plain = " " + " ".join(_WORD.findall(comparable(text)))
         there = self._idf.keys() & tokens(text)
         gain = sum(map(self._idf.__getitem__, there))
         for known, idf, grams in self._near:
@@ -154,7 +154,7 @@ class TermWeights:
 
     async def weighed(self, query: str, targets: Sequence[Target]) -> Terms:
         """The terms of `query` with their idf over all `targets`, and each target's own query."""
-        searched = [some for some in alike(targets) if some[0].sparse]
+        searched = [some for some in grouped(targets) if some[0].sparse]
         words = self.words(query, ())
         if not words or not searched:
             return Terms(query=query, idf={}, sparse={})
