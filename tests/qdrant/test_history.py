@@ -81,7 +81,7 @@ async def test_the_last_versions_are_listed_the_newest_first(kept):
 
     assert [one.document.text for one in listed] == [f"state {n}" for n in range(24, 4, -1)]
     assert [one.deleted for one in listed][:2] == [True, False]
-    assert listed.summary == "notes (id x@2026-05-01T12:24:00.000Z) · deleted · state 24"
+    assert listed[0].summary == "notes (id x@2026-05-01T12:24:00.000Z) · deleted · state 24"
 
 
 async def test_the_same_version_kept_again_is_one(kept):

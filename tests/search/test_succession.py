@@ -61,7 +61,7 @@ async def test_what_kind_of_note_it_is_is_no_speaker(label):
             services,
             ("first", f"{label}: the billing service uses the database SQLite", 1),
             ("second", f"{label}: the billing service uses the database Postgres", 5),
-            query="billing service database SQLite",
+            query="billing service database",
         )
 
     assert shown == [("second", "newest of 2"), ("first", "older")]
@@ -110,13 +110,25 @@ async def test_a_text_less_alike_comes_first_only_if_it_tells_of_a_change(newer,
     assert shown[0][0] == first
 
 
+async def test_a_newer_text_that_lacks_a_word_of_the_query_is_about_something_else():
+    async with memory_services() as services:
+        shown = await found(
+            services,
+            ("ana", "the meeting with ana was about the budget of the harbour", 1),
+            ("bob", "the meeting with bob was about the budget of the harbour", 5),
+            query="meeting with ana about the budget",
+        )
+
+    assert shown == [("ana", None), ("bob", None)]
+
+
 async def test_a_label_that_the_query_has_in_lower_case_names_a_subject():
     async with memory_services() as services:
         shown = await found(
             services,
             ("first", "the billing service uses the database SQLite", 1),
             ("second", "Billing: the service uses the database Postgres", 5),
-            query="billing service database SQLite",
+            query="billing service database",
         )
 
     assert shown == [("second", "newest of 2"), ("first", "older")]

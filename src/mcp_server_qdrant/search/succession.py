@@ -169,11 +169,20 @@ def _corrects(one: _Text, other: _Text, best: _Text, floor: float) -> bool:
 
 
 def _comparable(group: Sequence[_Text], query: Query) -> list[_Text]:
-    """Those that have the numbers, days and tags of the query that the best one has."""
-    named = _named(query.request.query) & _named(group[0].hit.document.text)
-    tags = {*group[0].hit.tags}
+    """Those that have the numbers, days, tags and words of the query that the best one has.
+
+    A newer one that says that something changed may lack words. Others without a word are about
+    something else, such as another person or place.
+    """
+    best = group[0]
+    named = _named(query.request.query) & _named(best.hit.document.text)
+    tags = {*best.hit.tags}
     return [
-        one for one in group if named <= _named(one.hit.document.text) and tags <= {*one.hit.tags}
+        one
+        for one in group
+        if named <= _named(one.hit.document.text)
+        and tags <= {*one.hit.tags}
+        and (one.changed or one.date <= best.date or best.asked <= one.asked)
     ]
 
 
