@@ -11,6 +11,7 @@ import pytest
 from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.qdrant.client import open_client
+from tests.ingest.conftest import encoder, services  # noqa: F401
 from tests.qdrant_server import URL, lent
 from tests.support import Engine
 
