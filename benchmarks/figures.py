@@ -60,7 +60,7 @@ PARTS = (
         "collections",
         "speed.md",
         "speed/many.py",
-        "--queries 20 --sets 1x22,64x22,256x22,1024x22,1x1000,16x1000,64x1000",
+        "--queries 60 --sets 1x22,64x22,256x22,1024x22,1x1000,16x1000,64x1000",
         "--queries 2 --sets 1x22,4x22,1x100",
     ),
     Part(
