@@ -56,7 +56,6 @@ _GONE = (
     " Try again: a new store is created."
 )
 _NOT_KEPT = f"could not be made durable: the disk is full or failing. {UNSURE}"
-_COMPARED = ("size", "distance", "multivector_config", "datatype", "modifier")
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +65,7 @@ Update = edge.UpdateOperation
 def space_of(vectors: Mapping[str, Any], sparse: Mapping[str, Any]) -> str:
     """The key of the space for collections with these vectors."""
     declared = {
-        name: {key: params[key] for key in _COMPARED if params.get(key) is not None}
+        name: {key: params[key] for key in types.COMPARED if params.get(key) is not None}
         for name, params in (*vectors.items(), *((f"sparse {k}", v) for k, v in sparse.items()))
     }
     text = json.dumps(declared, sort_keys=True)

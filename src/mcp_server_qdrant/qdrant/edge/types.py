@@ -10,6 +10,8 @@ import qdrant_edge as edge
 
 from mcp_server_qdrant.core.errors import InvalidFilter, RequestError
 
+# The parameters that make two vectors different for the engine.
+COMPARED = ("size", "distance", "multivector_config", "datatype", "modifier")
 _QUANTISED_FROM_KB = 100
 _PASSED_ON = (
     *("is_tenant", "prefix", "lookup", "range", "is_principal", "nested"),
@@ -221,8 +223,7 @@ def shard_config(vectors: Mapping[str, Any], sparse: Mapping[str, Any]) -> edge.
 
 def same_vector(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
     """True if two declarations are equivalent for the engine."""
-    compared = ("size", "distance", "multivector_config", "datatype", "modifier")
-    return all(left.get(key) == right.get(key) for key in compared)
+    return all(left.get(key) == right.get(key) for key in COMPARED)
 
 
 def _dense(params: Mapping[str, Any]) -> dict[str, Any]:
