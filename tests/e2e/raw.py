@@ -169,18 +169,25 @@ def service_pid(folder: Path, file: str = "service.json") -> int | None:
     return found.pid if found and alive(found.pid) else None
 
 
+def _signal(pid: int | None, number: int) -> bool:
+    """Send a signal to a process; False if there is none, or it has just ended."""
+    try:
+        if pid is not None:
+            os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return pid is not None
+
+
 def kill_service(folder: Path) -> bool:
     """Kill the service of a folder with SIGKILL; True if there was one."""
-    pid = service_pid(folder)
-    if pid is not None:
-        os.kill(pid, signal.SIGKILL)
-    return pid is not None
+    return _signal(service_pid(folder), signal.SIGKILL)
 
 
 def end_service(folder: Path, file: str = "service.json") -> None:
     """End the service of a folder, if there is one, and wait for its end."""
-    if pid := service_pid(folder, file):
-        os.kill(pid, signal.SIGTERM)
+    pid = service_pid(folder, file)
+    if _signal(pid, signal.SIGTERM):
         until = time.monotonic() + 60
         while alive(pid) and time.monotonic() < until:
             time.sleep(0.01)
@@ -188,6 +195,5 @@ def end_service(folder: Path, file: str = "service.json") -> None:
 
 def ended(folder: Path) -> FileLock:
     """Lock a folder and end its service; no other starts while the lock is held."""
-    if pid := service_pid(folder):
-        os.kill(pid, signal.SIGTERM)
+    _signal(service_pid(folder), signal.SIGTERM)
     return FileLock(folder / "store.lock", timeout=60, poll_interval=0.002)
