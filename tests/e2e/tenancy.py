@@ -162,9 +162,13 @@ def leaked(answer: str, calls: list[tuple[str, Any]]) -> list[str]:
 
 
 def differences(answers: list[str], others: list[str]) -> list[str]:
-    """The words that only one of the two answers has."""
+    """The words that only one of the two answers has.
+
+    The words of a collection are left out: when they are sampled again depends on time.
+    """
     found = []
-    for one, other in zip(answers, others, strict=True):
+    for pair in zip(answers, others, strict=True):
+        one, other = (re.sub(r'(about: |"description":")[^"]*', r"\1", answer) for answer in pair)
         words = difflib.ndiff(re.split(r"[\s,]+", one), re.split(r"[\s,]+", other))
         found += [word for word in words if word[0] in "+-"]
     return found
