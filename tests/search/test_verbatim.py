@@ -97,10 +97,12 @@ async def test_what_is_written_exactly_ranks_above_its_pieces(services):
     assert {query: found for query, found in first.items() if found != QUERIES[query]} == {}
 
 
-async def test_a_quoted_phrase_must_occur(services):
+async def test_a_quoted_phrase_must_occur_unless_no_text_has_it(services):
     quoted = await find(services, 'film library "Left out on purpose"', *COLLECTIONS)
     nowhere = await find(services, 'film library "on purpose left out"', *COLLECTIONS)
+    apart = await find(services, '"Left out on purpose" "KF-5031"', *COLLECTIONS)
 
     assert [result.document.document for result in quoted.results] == ["homelab/backup-restic"]
-    assert nowhere.results == []
-    assert "leave out the quotes" in nowhere.notes[0]
+    assert nowhere.results[0].document.document == "homelab/backup-restic"
+    assert nowhere.notes[0] == "No text found contains 'on purpose left out'."
+    assert apart.notes[0] == "No text found contains all of 'left out on purpose', kf-5031."

@@ -66,10 +66,11 @@ def _is_specific(piece: str) -> bool:
 
 @dataclass(frozen=True)
 class Exact:
-    """The compounds of a query, and its quoted phrases, which a text must contain."""
+    """The compounds of a query, and its quoted phrases, which a text must contain if `required`."""
 
     pieces: tuple[str, ...] = ()
     phrases: tuple[str, ...] = ()
+    required: bool = True
 
     @classmethod
     def in_query(cls, query: str) -> "Exact":

@@ -96,6 +96,9 @@ class Pipeline:
         if not hits and (phrases := _common_phrases(query)):
             listed = query.targets, query.condition_of, phrases, found.statuses
             return await self._list_newest(request, *listed, scoped=query.scope is not None)
+        if not hits and query.exact.phrases:  # the page says that no text contains them
+            query = replace(query, exact=replace(query.exact, required=False))
+            hits = rank(found.hits, query)
         ranked = await self._reorder(hits, query)
         return await self._present(ranked, found, query, room)
 
@@ -141,9 +144,8 @@ class Pipeline:
 
         Many candidates can be parts of one text, or copies, or deleted by now.
         """
-        asked = (
-            query.request.limit is not None or found.replaced
-        )  # orphaned parts may have displaced other texts
+        # Orphaned parts may have displaced other texts.
+        asked = query.request.limit is not None or query.exact.phrases or found.replaced
         full = any(part.full for part in found.found)
         there, wanted = len(hits), query.limit
         if query.request.within:

@@ -19,7 +19,6 @@ from mcp_server_qdrant.core.datatypes import (
     SearchPage,
     Status,
 )
-from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import LINES, WEAK, SearchRequest
 from mcp_server_qdrant.core.notation import cite, cite_all, first_few
 from mcp_server_qdrant.core.sentences import SIGNS, Sentence, sentences, tokens
@@ -65,6 +64,7 @@ def present(
     request, shown = query.request, ranked.hits[: query.limit]
     full = request.mode == "full"
     lacking = missing_exact(ranked.hits, query) if shown else []
+    all_of = "" if query.exact.required or len(lacking) < 2 else "all of "
     missed = is_half_missing(lacking, query)
     weakly = weak_notes(ranked.best, query.alpha, missed=missed) if shown else []
     if weakly and request.limit is None:
@@ -95,7 +95,7 @@ def present(
         results=results,
         statuses=statuses,
         notes=[
-            *([f"No text found contains {cite_all(lacking)}."] if lacking else []),
+            *([f"No text found contains {all_of}{cite_all(lacking)}."] if lacking else []),
             *weakly,
             *order_notes(shown),
             *failure_notes(statuses),
@@ -241,10 +241,8 @@ def nothing_found(
             f"No collection matches {cite_all(request.collections or ())}: see qdrant-collections."
         )
     highest = f" (the best has {best.relevance:.2f})" if best else ""
-    quotes = "leave out the quotes, within which every word must occur as written"
     ways = {
         "use other words": bool(request.query.strip()),
-        quotes: bool(Exact.in_query(request.query).phrases),
         f"lower score_threshold{highest}": request.score_threshold is not None,
         "drop the filter": bool(request.where()),
         "widen the dates": bool(request.since or request.until),
@@ -266,11 +264,15 @@ def is_weak(best: Hit, alpha: float) -> bool:
 
 
 def missing_exact(hits: Iterable[Hit], query: Query) -> list[str]:
-    """The identifiers, numbers and phrases of the query that no text contains."""
+    """The identifiers, numbers and phrases of the query that no text contains.
+
+    Phrases that only some texts contain, but none all of them, are all named.
+    """
     if not query.exact:
         return []
     parts = (part for hit in hits for part in (hit, *hit.parts))
     held = {one for part in parts for one in query.exact.found_in(full_text(part.document))}
+    held -= {*(() if query.exact.required else query.exact.phrases)}
     return [one for one in (*query.exact.pieces, *query.exact.phrases) if one not in held]
 
 

@@ -252,7 +252,7 @@ def full_text(document: Document) -> str:
 
 
 def lift_verbatim(hits: Sequence[Hit], exact: Exact, words: Words, alpha: float) -> list[Hit]:
-    """Keep the hits that contain all quoted phrases, and raise those with exact terms; best first.
+    """Keep the hits with all required phrases, and raise those with exact terms; best first.
 
     BM25 matches `1.2.12` in any text with a 1, a 2 and a 12; vectors match any version number.
     A text with the exact term is raised by the share of the query's idf that the term has,
@@ -261,7 +261,7 @@ def lift_verbatim(hits: Sequence[Hit], exact: Exact, words: Words, alpha: float)
     """
     if not exact:
         return list(hits)
-    phrases = set(exact.phrases)
+    phrases = set(exact.phrases if exact.required else ())
     raised = []
     for hit in hits:
         held = exact.found_in(full_text(hit.document))
