@@ -20,7 +20,7 @@ from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from tests.hosts import until
 from tests.qdrant.edge.here import crashed, made
 from tests.qdrant.edge.test_store import Optimised
-from tests.qdrant.edge.test_turns import ask, upsert
+from tests.qdrant.edge.test_turns import count, upsert
 from tests.support import nearest
 
 SIZE = 64
@@ -147,13 +147,13 @@ async def test_a_writer_that_never_rests_does_not_starve_it(tmp_path, monkeypatc
     monkeypatch.setattr(optimise, "_LONGEST_WAIT", 0.5)
     monkeypatch.setattr(optimise, "start", Optimised)
     engine = await Embedded.open(tmp_path, options)
-    await ask(engine, "create", "a", made())
+    await EdgeClient(engine, 60).create_described("a", made())
     written = 0
     async with asyncio.timeout(60):
         while written < 700 or not optimised_points(tmp_path):
             await upsert(engine, written // 10, batches=10)
             written += 10
-    assert await ask(engine, "count", "a", {}) == {"count": written}
+    assert await count(engine) == written
     await engine.close()
 
 
