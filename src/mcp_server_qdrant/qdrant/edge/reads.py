@@ -44,7 +44,7 @@ class Reads(Calls):
         entry, engine = found.entry, found.space.engine
         points, damage = found.count(), found.damage()
         there = {field: types.index_type(one) for field, one in all_indexes(engine).items()}
-        vectors: Any = deepcopy(entry.vectors)
+        vectors: Any = entry.vectors
         info: Any = Described  # only some of a server's fields apply
         config: Any = models.CollectionConfig
         described: models.CollectionInfo = info.model_construct(
@@ -65,7 +65,7 @@ class Reads(Calls):
             config=config.model_construct(
                 params=models.CollectionParams(
                     vectors=vectors[""] if list(vectors) == [""] else vectors,
-                    sparse_vectors=deepcopy(entry.sparse_vectors) or None,
+                    sparse_vectors=entry.sparse_vectors or None,
                 ),
                 metadata=deepcopy(entry.metadata),
             ),
