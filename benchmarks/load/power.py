@@ -24,11 +24,13 @@ from typing import Any
 
 from qdrant_client import models
 
+from mcp_server_qdrant.qdrant.edge import files
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.files import Folder
 from mcp_server_qdrant.qdrant.edge.store import Store
 from mcp_server_qdrant.qdrant.filters import equal
 
+files.MIN_FREE = 0
 SIZE = 64
 SPARSE = {"bm25": {"modifier": "idf"}}
 INDEXES = {"n": "integer", "tags": "keyword", "updated_at": "datetime"}
@@ -45,7 +47,7 @@ class Written:
         self.open(folder)
 
     def open(self, folder: Path) -> None:
-        place = Folder(folder, 0)
+        place = Folder(folder)
         place.prepare()
         self.store = Store(place)
         self.store.read()

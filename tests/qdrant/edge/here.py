@@ -61,7 +61,7 @@ class Here:
 
     def open(self) -> None:
         """Open the store like the engine."""
-        folder = Folder(self.root, 0)
+        folder = Folder(self.root)
         folder.prepare()
         self.store = Store(folder)
         self.store.read()

@@ -19,7 +19,6 @@ from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
 from mcp_server_qdrant.qdrant.edge.files import name_of, slug_of
 from mcp_server_qdrant.qdrant.edge.optimise import Optimiser
-from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from tests import forked
 from tests.qdrant.edge.here import ODD, SPARSE, Here, delete, filtered, made, upsert
@@ -108,7 +107,7 @@ def test_what_a_sound_store_goes_through_is_no_loss(here):
 def test_a_store_that_is_optimised_keeps_its_numbers_and_its_loss(here):
     lost(here)
     here.do(upsert(100, 101, 102))
-    optimiser = Optimiser(here.store, EdgeOptions(min_free=0), asyncio.Lock())
+    optimiser = Optimiser(here.store, asyncio.Lock())
     assert asyncio.run(optimiser.optimise(here.space()))
 
     assert here.space().optimised == 4

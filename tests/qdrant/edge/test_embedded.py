@@ -25,7 +25,6 @@ from mcp_server_qdrant.qdrant.edge import files as edge_files
 from mcp_server_qdrant.qdrant.edge import plain
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.hold import hold
-from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.qdrant.engine import Ask, Leg
 from tests import forked
 from tests.hosts import until
@@ -34,8 +33,8 @@ from tests.qdrant.edge.storing import ROOT, SIZE, make, point, storing
 VECTOR = {"d": [1.0] * SIZE}
 
 
-async def opened(folder, options=None):
-    return await EdgeClient.open(folder, timeout=20, options=options)
+async def opened(folder):
+    return await EdgeClient.open(folder, timeout=20)
 
 
 @pytest.fixture
@@ -284,13 +283,14 @@ async def test_points_of_a_collection_that_is_gone_are_removed_by_and_by(tmp_pat
     await client.close()
 
 
-async def test_too_little_space_refuses_writes_and_not_reads(tmp_path):
+async def test_too_little_space_refuses_writes_and_not_reads(tmp_path, monkeypatch):
     client = await opened(tmp_path)
     await make(client)
     await client.upsert("c", [point(1)])
     await client.close()
 
-    client = await opened(tmp_path, EdgeOptions(min_free=2**60))
+    monkeypatch.setattr(edge_files, "MIN_FREE", 2**60)
+    client = await opened(tmp_path)
     with pytest.raises(DiskFull, match="Nothing was written"):
         await client.upsert("c", [point(2)])
     assert (await client.count("c")).count == 1
@@ -298,9 +298,9 @@ async def test_too_little_space_refuses_writes_and_not_reads(tmp_path):
     await client.close()
 
 
-async def test_a_full_disk_refuses_writes_before_it_can_kill(small_disk):
-    options = EdgeOptions(min_free=120 << 20)
-    client = await opened(small_disk, options)
+async def test_a_full_disk_refuses_writes_before_it_can_kill(small_disk, monkeypatch):
+    monkeypatch.setattr(edge_files, "MIN_FREE", 120 << 20)
+    client = await opened(small_disk)
     await make(client)
     stored = 0
     ballast = small_disk / "ballast"
@@ -351,9 +351,11 @@ WRITES = {
 DELETIONS = {"ids": lambda c: c.delete("c", IDS), "filter": lambda c: c.delete("c", EVERY)}
 
 
-async def test_on_a_full_disk_every_write_is_refused_at_once_and_nothing_has_happened(small_disk):
-    options = EdgeOptions(min_free=64 << 20)
-    client = await opened(small_disk, options)
+async def test_on_a_full_disk_every_write_is_refused_at_once_and_nothing_has_happened(
+    small_disk, monkeypatch
+):
+    monkeypatch.setattr(edge_files, "MIN_FREE", 64 << 20)
+    client = await opened(small_disk)
     await make(client)
     await client.upsert("c", [point(i) for i in range(200)])
     fill(small_disk, 0)
@@ -373,9 +375,11 @@ async def test_on_a_full_disk_every_write_is_refused_at_once_and_nothing_has_hap
     await client.close()
 
 
-async def test_on_a_nearly_full_disk_deletions_are_done_and_other_writes_refused(small_disk):
-    options = EdgeOptions(min_free=64 << 20)
-    client = await opened(small_disk, options)
+async def test_on_a_nearly_full_disk_deletions_are_done_and_other_writes_refused(
+    small_disk, monkeypatch
+):
+    monkeypatch.setattr(edge_files, "MIN_FREE", 64 << 20)
+    client = await opened(small_disk)
     await make(client)
     await client.upsert("c", [point(i) for i in range(200)])
     fill(small_disk, 12 << 20)
@@ -396,7 +400,8 @@ import asyncio, pathlib, sys
 from mcp_server_qdrant.core.errors import EngineTimeout, QdrantMcpError
 from tests.qdrant.edge.test_embedded import *
 async def main(disk):
-    client = await opened(disk, EdgeOptions(min_free=-(1 << 40)))
+    edge_files.MIN_FREE = -(1 << 40)
+    client = await opened(disk)
     await make(client)
     await client.upsert("c", [point(i) for i in range(200)])
     fill(disk, 0)

@@ -10,7 +10,6 @@ from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError
 from mcp_server_qdrant.qdrant.edge import optimise, rebuild
 from mcp_server_qdrant.qdrant.edge.files import copy_sparse
 from mcp_server_qdrant.qdrant.edge.optimise import Optimiser
-from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.qdrant.engine import Ask, Leg
 from tests.qdrant.edge.here import SPARSE, Here, delete, made
 from tests.qdrant.edge.here import upsert as few
@@ -46,7 +45,7 @@ def whole(tmp_path_factory):
         here.do(*(upsert(name, range(n, n + 40)) for n in range(0, FIRST, 40)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(optimise, "start", Optimised)
-        optimiser = Optimiser(here.store, EdgeOptions(min_free=0), asyncio.Lock())
+        optimiser = Optimiser(here.store, asyncio.Lock())
         assert asyncio.run(optimiser.optimise(here.space()))
     for name in NAMES:
         here.do(upsert(name, range(FIRST, ALL)), delete(3, name=name))
@@ -238,7 +237,7 @@ def test_a_rewrite_meanwhile_is_not_undone_by_an_optimised_copy(here, monkeypatc
 
     before = here.space().shard
     monkeypatch.setattr(optimise, "start", Rewriting)
-    optimiser = Optimiser(here.store, EdgeOptions(min_free=0), asyncio.Lock())
+    optimiser = Optimiser(here.store, asyncio.Lock())
 
     assert not asyncio.run(optimiser.optimise(here.space()))
     after = here.space().shard

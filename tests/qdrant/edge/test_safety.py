@@ -17,7 +17,6 @@ from mcp_server_qdrant.qdrant.edge import optimise as edge_optimise
 from mcp_server_qdrant.qdrant.edge import space as edge_space
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.hold import LOCK
-from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from tests.qdrant.edge.here import Here, upsert
 
 VECTORS = models.VectorParams(size=2, distance="Dot")
@@ -129,7 +128,7 @@ def test_a_copy_that_lacks_points_does_not_replace_the_shard(tmp_path, monkeypat
         return child
 
     monkeypatch.setattr(edge_optimise, "start", losing)
-    optimiser = edge_optimise.Optimiser(here.store, EdgeOptions(), asyncio.Lock())
+    optimiser = edge_optimise.Optimiser(here.store, asyncio.Lock())
     before = here.shard()
 
     assert asyncio.run(optimiser.optimise(here.space())) == (not missing)

@@ -16,7 +16,6 @@ from mcp_server_qdrant.core.errors import EngineFailure
 from mcp_server_qdrant.qdrant.edge import optimise, rebuild
 from mcp_server_qdrant.qdrant.edge.files import STAGED, allocated, copy_sparse
 from mcp_server_qdrant.qdrant.edge.optimise import Optimiser
-from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from tests import forked
 from tests.qdrant.edge.here import SPARSE, Here, made, pause, upsert
 
@@ -30,7 +29,7 @@ class Killed(SystemExit):
 
 
 def optimised(here: Here) -> bool:
-    optimiser = Optimiser(here.store, EdgeOptions(min_free=0), asyncio.Lock())
+    optimiser = Optimiser(here.store, asyncio.Lock())
     return asyncio.run(optimiser.optimise(here.space("kept")))
 
 

@@ -12,7 +12,6 @@ from mcp_server_qdrant.core.errors import EngineTimeout
 from mcp_server_qdrant.qdrant.edge import embedded, writes
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.embedded import Embedded
-from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from tests.hosts import until
 from tests.qdrant.edge.here import crashed, made
 
@@ -39,7 +38,7 @@ def upsert(
 @pytest.fixture
 async def engine(tmp_path):
     """An engine with an empty collection."""
-    engine = await Embedded.open(tmp_path / "live", EdgeOptions(min_free=0))
+    engine = await Embedded.open(tmp_path / "live")
     await EdgeClient(engine, 60).create_described("a", made())
     yield engine
     await engine.close()
@@ -69,7 +68,7 @@ async def over(line: int, call: Coroutine[Any, Any, Any]) -> Any:
 
 async def test_what_the_log_alone_has_is_soon_in_the_other_files(tmp_path, monkeypatch, engine):
     monkeypatch.setattr(embedded, "_FLUSH_SECONDS", 0.01)
-    live = await Embedded.open(tmp_path / "soon", EdgeOptions(min_free=0))
+    live = await Embedded.open(tmp_path / "soon")
     await EdgeClient(live, 60).create_described("a", made())
     await upsert(live, 1, batches=20)
     ids = "spaces/*/g-*/segments/*/mutable_id_tracker.mappings"
@@ -80,7 +79,7 @@ async def test_what_the_log_alone_has_is_soon_in_the_other_files(tmp_path, monke
     await live.close()
     for log in left.glob("spaces/*/g-*/wal/*"):
         log.unlink()
-    copy = await Embedded.open(left, EdgeOptions(min_free=0))
+    copy = await Embedded.open(left)
 
     assert await count(copy) == 20
     await copy.close()
@@ -88,7 +87,7 @@ async def test_what_the_log_alone_has_is_soon_in_the_other_files(tmp_path, monke
 
 async def test_upkeep_goes_on_after_the_folder_was_away_for_a_while(tmp_path, monkeypatch):
     monkeypatch.setattr(embedded, "_FLUSH_SECONDS", 0.01)
-    engine = await Embedded.open(tmp_path / "live", EdgeOptions(min_free=0))
+    engine = await Embedded.open(tmp_path / "live")
     await EdgeClient(engine, 60).create_described("a", made())
     await upsert(engine, 1)
     unwanted, checked = tmp_path / "live" / "unwanted", asyncio.Event()

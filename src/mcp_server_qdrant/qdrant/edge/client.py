@@ -13,7 +13,6 @@ from qdrant_client import models
 
 from mcp_server_qdrant.qdrant.edge.embedded import Embedded
 from mcp_server_qdrant.qdrant.edge.hold import hold_soon
-from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.qdrant.edge.reads import Reads
 from mcp_server_qdrant.qdrant.edge.writes import Writes
 
@@ -29,16 +28,14 @@ class EdgeClient(Reads, Writes):
         self._lock = lock
 
     @classmethod
-    async def open(
-        cls, path: Path, *, timeout: float = DEFAULT_TIMEOUT, options: EdgeOptions | None = None
-    ) -> Self:
+    async def open(cls, path: Path, *, timeout: float = DEFAULT_TIMEOUT) -> Self:
         """Open the folder, which no other process may have open. Raises EngineUnavailable.
 
         `timeout`: seconds per call.
         """
         lock = await hold_soon(path)
         try:
-            return cls(await Embedded.open(path, options), timeout, lock=lock)
+            return cls(await Embedded.open(path), timeout, lock=lock)
         except BaseException:
             lock.release()
             raise

@@ -25,7 +25,6 @@ from mcp_server_qdrant.core.errors import (
 from mcp_server_qdrant.qdrant.edge.files import Folder
 from mcp_server_qdrant.qdrant.edge.hold import not_started
 from mcp_server_qdrant.qdrant.edge.optimise import Optimiser
-from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.qdrant.edge.space import guarded
 from mcp_server_qdrant.qdrant.edge.store import Store
 from mcp_server_qdrant.qdrant.edge.takeover import find, take_over
@@ -54,12 +53,12 @@ class Embedded:
     The reads of one caller run in sequence, and so do its writes, so that callers take turns.
     """
 
-    def __init__(self, store: Store, options: EdgeOptions) -> None:
+    def __init__(self, store: Store) -> None:
         """Call this in the event loop that shall do the work; see `open`."""
         self.store = store
         self._writing = asyncio.Lock()
         self._syncing = ThreadPoolExecutor(1)  # so that no write waits for other work
-        self._optimiser = Optimiser(self.store, options, self._writing)
+        self._optimiser = Optimiser(self.store, self._writing)
         self._turns: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
         self._turn_ends = 0.0
         self._loop = asyncio.get_running_loop()
@@ -68,11 +67,10 @@ class Embedded:
         self._upkeep: list[asyncio.Task[None]] = []
 
     @classmethod
-    async def open(cls, root: Path, options: EdgeOptions | None = None) -> Self:
+    async def open(cls, root: Path) -> Self:
         """Open the store of a folder that this process holds. Raises EngineUnavailable."""
-        options = options or EdgeOptions()
         try:
-            opened = cls(await asyncio.to_thread(_read_store, root, options), options)
+            opened = cls(await asyncio.to_thread(_read_store, root))
         except OSError as error:
             raise not_started(error) from None
         opened._upkeep += map(opened._loop.create_task, (opened._maintain(), opened._flush()))
@@ -221,9 +219,9 @@ def in_turn(*, changes: bool = False, seconds: float | None = None) -> Callable[
     return decorate
 
 
-def _read_store(root: Path, options: EdgeOptions) -> Store:
+def _read_store(root: Path) -> Store:
     """Read the store of a folder, cleaning up after a crash."""
-    folder = Folder(root.absolute(), options.min_free)
+    folder = Folder(root.absolute())
     folder.prepare()
     store = Store(folder)
     store.read()

@@ -24,9 +24,8 @@ from mcp_server_qdrant.qdrant.errors import (
     may_have_happened,
     status_of,
 )
-from mcp_server_qdrant.qdrant.plain_reads import CALLS
 from mcp_server_qdrant.qdrant.questions import SearchClient
-from mcp_server_qdrant.qdrant.server.rest import LARGEST, RestLine
+from mcp_server_qdrant.qdrant.server.rest import CALLS, LARGEST, RestLine
 
 PAUSES = (0.05, 0.25)  # seconds before the second and the third try
 SHARE = 48  # parallel requests per caller; unlimited without authentication
