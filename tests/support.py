@@ -34,7 +34,7 @@ from mcp_server_qdrant.qdrant.edge.plain import plain
 from mcp_server_qdrant.qdrant.engine import Answer, Ask, Corpus, Leg
 from mcp_server_qdrant.qdrant.errors import foreign_errors
 from mcp_server_qdrant.qdrant.payload import document_of
-from mcp_server_qdrant.qdrant.server.remote import SearchClient
+from mcp_server_qdrant.qdrant.questions import SearchClient
 from mcp_server_qdrant.search.relevance import Hit
 from mcp_server_qdrant.settings.environment import Settings, environment_names
 from tests.fakes import FakeEncoder

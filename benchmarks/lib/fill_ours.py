@@ -26,8 +26,8 @@ from mcp_server_qdrant.core.datatypes import (
 from mcp_server_qdrant.core.notation import point_id
 from mcp_server_qdrant.core.writes import Encoded
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
+from mcp_server_qdrant.qdrant.edge import optimise
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.qdrant.write.points import Blueprint, Points
 
 VECTOR = "fast-all-minilm-l6-v2"
@@ -67,8 +67,8 @@ def synthetic_notes(count: int, real: np.ndarray, seed: int) -> Notes:
 
 async def fill(folder: Path, collections: Mapping[str, Notes]) -> None:
     """Make each collection in the embedded folder and write its notes; nothing is optimised."""
-    options = EdgeOptions(quiet_seconds=NEVER)
-    client = await EdgeClient.open(folder, timeout=120, options=options)
+    optimise.QUIET_SECONDS = NEVER
+    client = await EdgeClient.open(folder, timeout=120)
     try:
         for name, notes in collections.items():
             await write(client, name, notes)

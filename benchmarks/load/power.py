@@ -22,11 +22,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from mcp_server_qdrant.qdrant.edge.files import Folder
-from mcp_server_qdrant.qdrant.edge.reads import Reads
-from mcp_server_qdrant.qdrant.edge.store import Store
-from mcp_server_qdrant.qdrant.edge.writes import Writes
+from qdrant_client import models
 
+from mcp_server_qdrant.qdrant.edge import files
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.files import Folder
+from mcp_server_qdrant.qdrant.edge.store import Store
+from mcp_server_qdrant.qdrant.filters import equal
+
+files.MIN_FREE = 0
 SIZE = 64
 SPARSE = {"bm25": {"modifier": "idf"}}
 INDEXES = {"n": "integer", "tags": "keyword", "updated_at": "datetime"}
@@ -43,14 +47,14 @@ class Written:
         self.open(folder)
 
     def open(self, folder: Path) -> None:
-        place = Folder(folder, 0)
+        place = Folder(folder)
         place.prepare()
         self.store = Store(place)
         self.store.read()
-        self._reads, self._writes = Reads(self.store, pause), Writes(self.store, pause)
+        self.client = EdgeClient(Direct(self.store), 60)
 
     def do(self, operation: str, *arguments: Any, durable: bool = True) -> None:
-        asyncio.run(getattr(self._writes, operation)(*arguments))
+        asyncio.run(getattr(self.client, operation)(*arguments))
         if durable:
             self.store.settle()
 
@@ -58,8 +62,7 @@ class Written:
         """A new collection of the space that the others are in."""
         dense = {"d": {"size": SIZE, "distance": "Dot"}}
         described = {"vectors": dense, "sparse_vectors": SPARSE, "metadata": None}
-        self.do("create", name, described, durable=durable)
-        self.do("index", name, INDEXES, durable=durable)
+        self.do("create_described", name, described | {"indexes": INDEXES}, durable=durable)
         self.points[name] = {}
 
     def write(self, *, durable: bool) -> None:
@@ -71,12 +74,11 @@ class Written:
         name = chance.choice(sorted(self.points))
         if kind > 0.99 and len(self.points) > 2:
             del self.points[name]
-            self.do("drop", name, durable=durable)
+            self.do("delete_collection", name, durable=durable)
             return
         points = self.points[name]
         known = sorted(points)
         one = chance.choice(known) if known else ""
-        where = {"must": [{"has_id": [one]}]}
         if kind < 0.7 or not known:
             new = [
                 str(uuid.UUID(int=chance.getrandbits(128))) for _ in range(chance.choice((1, 16)))
@@ -85,18 +87,19 @@ class Written:
         elif kind < 0.8:
             more = {"extra": chance.randrange(1000)}
             points[one] |= more
-            self.do("set_payload", name, more, where, None, durable=durable)
+            self.do("set_payload", name, more, [one], durable=durable)
         elif kind < 0.85:
             points[one].pop("n", None)
-            self.do("delete_payload", name, ["n"], where, durable=durable)
+            self.do("delete_payload", name, ["n"], [one], durable=durable)
         elif kind < 0.95:
             del points[one]
-            self.do("delete", name, where, durable=durable)
+            self.do("delete", name, [one], durable=durable)
         elif kind < 0.98:
-            self.do("index", name, {f"field{chance.randrange(20)}": "keyword"}, durable=durable)
+            field = {f"field{chance.randrange(20)}": "keyword"}
+            self.do("create_payload_indexes", name, field, durable=durable)
         elif chance.random() < 0.2:
-            added = (f"more{chance.randrange(4)}", "sparse_vectors", {"modifier": "idf"})
-            self.do("add_vector", name, *added, durable=durable)
+            added = f"more{chance.randrange(4)}", {"sparse": {"modifier": "idf"}}
+            self.do("create_vector_name", name, *added, durable=durable)
         else:
             asyncio.run(self.store.remove_unwanted(pause))
 
@@ -111,7 +114,7 @@ class Written:
             }
             self.points[name][point] = {**payload, "first": n}
             made.append((point, vectors, dict(self.points[name][point])))
-        self.do("upsert", name, [made], durable=durable)
+        self.do("put", name, made, durable=durable)
 
     def flush(self) -> None:
         for space in self.store.spaces.values():
@@ -130,13 +133,12 @@ class Written:
 
     def differs(self, name: str, right: dict[str, dict[str, Any]]) -> str:
         """How a collection differs from what it should hold; "": in nothing."""
-        asked = {"limit": 1_000_000, "with_payload": True, "with_vector": True}
-        there = asyncio.run(self._reads.scroll(name, asked))["points"]
-        found = {one["id"]: (one["payload"], one["vector"]["d"][0]) for one in there}
+        there, _ = asyncio.run(self.client.scroll(name, limit=1_000_000, with_vectors=True))
+        found = {one.id: (one.payload, one.vector["d"][0]) for one in there}
         wanted = {point: (held, held["first"] + 1.0) for point, held in right.items()}
         wrong = sum(found.get(point) != one for point, one in wanted.items())
-        where = {"must": [{"key": "tags", "match": {"value": "t3"}}]}
-        by_tag = asyncio.run(self._reads.count(name, {"filter": where}))["count"]
+        where = models.Filter(must=[equal("tags", "t3")])
+        by_tag = asyncio.run(self.client.count(name, where)).count
         tagged = sum("t3" in held["tags"] for held in right.values())
         collection = self.store.get(name)
         same = (len(found), collection.count(), by_tag) == (len(right), len(right), tagged)
@@ -145,6 +147,18 @@ class Written:
 
 async def pause() -> None:
     """Nobody else is there."""
+
+
+class Direct:
+    """An engine that does each call at once."""
+
+    pause = let_reads_go_first = staticmethod(pause)
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    async def call(self, work: Any, _: str, **__: Any) -> Any:
+        return await work()
 
 
 def run(*command: Any) -> None:

@@ -29,8 +29,8 @@ from mcp_server_qdrant.app.services import Services, assemble
 from mcp_server_qdrant.core.context import PHASES, Recorder, recording
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.qdrant.client import open_client
+from mcp_server_qdrant.qdrant.edge import optimise
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.settings.environment import Settings
 
 MOST = 1024  # collections
@@ -165,8 +165,8 @@ async def services(cache: Path, way: Mapping[str, Any]) -> AsyncIterator[tuple[S
         **way,
     )
     if settings.qdrant_url is None:
-        options = EdgeOptions(quiet_seconds=NEVER)
-        client: Any = await EdgeClient.open(settings.local_path, timeout=60, options=options)
+        optimise.QUIET_SECONDS = NEVER
+        client: Any = await EdgeClient.open(settings.local_path, timeout=60)
     else:
         client = await open_client(
             url=settings.qdrant_url,

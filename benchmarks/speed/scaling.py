@@ -45,10 +45,9 @@ PATIENCE = 20.0
 BENCH = servers.BUILD / "bench"
 # A server in one process, whose engine optimises nothing.
 AS_WRITTEN = f"""
-from functools import partial
 from mcp_server_qdrant.__main__ import main
-from mcp_server_qdrant.qdrant.edge import embedded
-embedded.EdgeOptions = partial(embedded.EdgeOptions, quiet_seconds={NEVER})
+from mcp_server_qdrant.qdrant.edge import optimise
+optimise.QUIET_SECONDS = {NEVER}
 main()
 """
 

@@ -69,7 +69,7 @@ def joined(monkeypatch):
 
     async def open_or_join(path, **_):
         for one in there:
-            if one._lock and one._engine._store.folder.root == path.absolute():
+            if one._lock and one._engine.store.folder.root == path.absolute():
                 return EdgeClient(one._engine, 60)
         there.append(await alone(path))
         return there[-1]

@@ -10,7 +10,7 @@ from qdrant_client import models
 
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError, UnknownCollection
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.server.remote import SearchClient
+from mcp_server_qdrant.qdrant.questions import SearchClient
 from tests.support import nearest
 
 pytestmark = [

@@ -140,11 +140,8 @@ class Deletion:
         for one in listed:
             texts.setdefault((one.head or one.id, one.version), []).append(one)
         lacking = [key for key, parts in texts.items() if len(parts) < parts[0].chunks]
-        heads: dict[PointId, Document] = {}
-        ids = [head for head, _ in lacking]
-        for start in range(0, len(ids), BATCH):
-            found = await self.store.points.by_id(collection, ids[start : start + BATCH])
-            heads |= {one.id: one for one in found}
+        found = await self.store.points.by_id(collection, [head for head, _ in lacking])
+        heads = {one.id: one for one in found}
         for head, version in lacking:
             if head in heads:
                 del texts[head, version]

@@ -118,7 +118,7 @@ async def _load(client: EdgeClient, name: str, path: Path, saved: Saved, *, repl
     staged = f"{STAGED}{uuid4().hex}"
     try:
         await _fill(client, staged, name, path, saved)
-        await client.adopt(name, staged, replace=replace)
+        await client.adopt(name, staged, overwrite=replace)
     except BaseException:
         await client.delete_collection(staged)
         raise

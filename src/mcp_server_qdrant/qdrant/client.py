@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 from mcp_server_qdrant.core.errors import ConfigError, EngineFailure, EngineUnavailable
 from mcp_server_qdrant.core.lean import hidden
 from mcp_server_qdrant.qdrant.engine import WholeEngine
-from mcp_server_qdrant.qdrant.server.remote import RemoteClient, SearchClient
+from mcp_server_qdrant.qdrant.questions import SearchClient
+from mcp_server_qdrant.qdrant.server.remote import RemoteClient
 
 LOCAL = ":memory:"
 INSECURE = (

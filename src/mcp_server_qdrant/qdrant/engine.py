@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mcp_server_qdrant.core.datatypes import Payload, PointId
     from mcp_server_qdrant.core.errors import QdrantMcpError
 
-    Chosen = list[PointId] | models.Filter
+    Chosen = Sequence[PointId] | models.Filter  # points by their ids, or by a filter
 
 Plain = Mapping[str, Any]  # REST-shaped
 Shown = bool | Sequence[str]  # parts of a point: all, none, or these fields or vectors

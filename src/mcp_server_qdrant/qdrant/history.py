@@ -51,7 +51,6 @@ TENDED = 500  # versions kept between two checks of the limits; fewer for long t
 DAY = timedelta(days=1)
 MOST_SHOWN = 35  # characters of an id, before the time
 BEGINNING = 200  # characters of the text in a version's entry
-PAGE = 500  # parts per read
 BATCH_SIZE = 1 << 20  # characters of the texts that are written together
 KEY, PARTS = "history", "parts"  # payload keys
 IDS, COLLECTION, UNTIL = f"{KEY}.ids", f"{KEY}.collection", f"{KEY}.until"
@@ -251,10 +250,7 @@ class History:
         further = [part for part in known if part.chunk and part.version == one.version]
         if 1 + len(further) >= one.chunks:
             return [one, *sorted(further, key=attrgetter("chunk"))]
-        parts = [one]
-        for start in range(1, one.chunks, PAGE):
-            parts += await self._points.parts(one, start, min(start + PAGE, one.chunks) - 1)
-        return parts
+        return [one, *await self._points.parts(one, 1, one.chunks - 1)]
 
     async def _point(
         self, parts: Sequence[Document], until: str, number: int, *, deleted: bool

@@ -1,12 +1,13 @@
-"""Candidates and IDFs of one collection of a server or of local mode, by batched queries.
-
-Imports no client, because the embedded engine shares some of its functions.
-"""
+"""Candidates and IDFs of one collection of a server or of local mode, by batched queries."""
 
 from collections.abc import Sequence
 from typing import Any
 
+from qdrant_client import models
+from typing_extensions import override
+
 from mcp_server_qdrant.qdrant.engine import Answer, Ask, Corpus, Found, Plain
+from mcp_server_qdrant.qdrant.errors import TranslatedClient
 from mcp_server_qdrant.qdrant.payload import further_parts, judge
 
 OVER = 10  # extra candidates, because ties of RRF come in random order
@@ -18,16 +19,38 @@ _EXACT = {"exact": True, "quantization": {"ignore": True}}
 _FIRST = {"with_payload": ["doc.version", "doc.chunks"]}
 
 
-class Questions:
-    """The search questions for an engine that takes batches of REST-shaped queries."""
+class SearchClient(TranslatedClient):
+    """qdrant-client's client with the search questions that the embedded engine has too.
+
+    `lean`: queries are sent as plain JSON, without the slow models of qdrant-client.
+    """
+
+    lean = False
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._weighed: dict[str, frozenset[str]] = {}  # collection -> sparse vectors with IDF
 
     async def batch(self, name: str, requests: Sequence[Plain]) -> list[list[Any]]:
         """The resulting points of each request, best first."""
-        raise NotImplementedError
+        asked: Any = requests
+        if not self.lean:
+            asked = [models.QueryRequest.model_validate(request) for request in requests]
+        return [answer.points for answer in await self.query_batch_points(name, asked)]
 
     async def applies_idf(self, name: str, using: str) -> bool:
         """Whether the engine applies IDF to a sparse vector."""
-        raise NotImplementedError
+        if name not in self._weighed:
+            await self.get_collection(name)
+        return using in self._weighed[name]
+
+    @override
+    async def get_collection(self, collection_name: str, **options: Any) -> models.CollectionInfo:
+        info: models.CollectionInfo = await super().get_collection(collection_name, **options)
+        vectors = info.config.params.sparse_vectors or {}
+        weighed = (n for n, v in vectors.items() if v.modifier == models.Modifier.IDF)
+        self._weighed[collection_name] = frozenset(weighed)
+        return info
 
     async def candidates(self, ask: Ask) -> Answer:
         """The candidates, by two batches of queries: one for RRF, one for the exact scores."""

@@ -5,12 +5,15 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from qdrant_client import models
+
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.files import Folder, copy_sparse
-from mcp_server_qdrant.qdrant.edge.reads import Reads
+from mcp_server_qdrant.qdrant.edge.plain import plain
 from mcp_server_qdrant.qdrant.edge.space import Space, guarded
 from mcp_server_qdrant.qdrant.edge.store import Store
 from mcp_server_qdrant.qdrant.edge.takeover import find, take_over
-from mcp_server_qdrant.qdrant.edge.writes import Writes
+from mcp_server_qdrant.qdrant.marks import damage
 
 VECTORS = {"d": {"size": 2, "distance": "Dot"}}
 SPARSE = {"s": {"modifier": "idf"}}
@@ -22,7 +25,8 @@ async def pause() -> None:
 
 def made(vectors=VECTORS, sparse=(), **more) -> dict[str, Any]:
     """The description of a new collection."""
-    return {"vectors": dict(vectors), "sparse_vectors": dict(sparse), "metadata": None} | more
+    described = {"vectors": dict(vectors), "sparse_vectors": dict(sparse)}
+    return described | {"metadata": None, "indexes": {}} | more
 
 
 def crashed(folder: Path, target: Path) -> Path:
@@ -36,33 +40,43 @@ def crashed(folder: Path, target: Path) -> Path:
     return target
 
 
+class Direct:
+    """An engine that does each call at once, in the event loop of its caller."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.pause = self.let_reads_go_first = pause
+
+    async def call(self, work: Any, _: str, **__: Any) -> Any:
+        return await work()
+
+
 class Here:
     """The engine's store in this process; creates `names` with one dense vector of size 2."""
 
     def __init__(self, root: Path, *names: str, **described: Any) -> None:
         self.root = root
         self.open()
-        self.do(*(("create", name, made(**described)) for name in names))
+        self.do(*(("create_described", name, made(**described)) for name in names))
 
     def open(self) -> None:
         """Open the store like the engine."""
-        folder = Folder(self.root, 0)
+        folder = Folder(self.root)
         folder.prepare()
         self.store = Store(folder)
         self.store.read()
         find(self.store)
-        self.reads, self.writes = Reads(self.store, pause), Writes(self.store, pause)
+        self.client = EdgeClient(Direct(self.store), 60)
 
     def again(self) -> None:
         """Close it and open it again, like a new process."""
         self.store.close()
         self.open()
 
-    def write(self, operation: str, *arguments: Any) -> Any:
+    def write(self, operation: str, *arguments: Any, **named: Any) -> Any:
         """Write durably, as the engine does before it acknowledges."""
         try:
-            with guarded(""):
-                return asyncio.run(getattr(self.writes, operation)(*arguments))
+            return self.read(operation, *arguments, **named)
         finally:
             self.store.settle()
 
@@ -70,9 +84,15 @@ class Here:
         """Write several operations in order."""
         return [self.write(*call) for call in calls]
 
-    def read(self, operation: str, *arguments: Any) -> Any:
+    def read(self, operation: str, *arguments: Any, **named: Any) -> Any:
         with guarded(""):
-            return asyncio.run(getattr(self.reads, operation)(*arguments))
+            return asyncio.run(getattr(self.client, operation)(*arguments, **named))
+
+    def info(self, name: str = "a") -> models.CollectionInfo:
+        return self.read("get_collection", name)
+
+    def count(self, name: str, where: dict[str, Any] | None = None) -> int:
+        return self.read("count", name, where).count
 
     def tidy(self) -> None:
         """Remove the points of deleted collections."""
@@ -90,7 +110,7 @@ class Here:
 
     def damage(self, name: str = "a") -> str | None:
         """What is missing from a collection, after opening it."""
-        return self.read("info", name)["damage"]
+        return damage(self.info(name))
 
     def number(self, name: str = "a") -> int | None:
         """The stored number of points."""
@@ -99,9 +119,8 @@ class Here:
 
     def points(self, name: str = "a") -> dict[Any, Any]:
         """All points of a collection by id."""
-        asked = {"limit": 10_000, "with_payload": True, "with_vector": True}
-        found = self.read("scroll", name, asked)["points"]
-        return {one["id"]: (one["payload"], one["vector"]) for one in found}
+        found, _ = self.read("scroll", name, limit=10_000, with_vectors=True)
+        return {one.id: (one.payload, plain(one.vector)) for one in found}
 
     def all_points(self) -> dict[str, dict[Any, Any]]:
         return {name: self.points(name) for name in self.store.names()}
@@ -112,15 +131,15 @@ def upsert(*ids, name="a", says=None):
         (i, {"d": [1.0, 2.0]}, {"n": i, "odd": i % 2} | ({"says": says} if says else {}))
         for i in ids
     ]
-    return "upsert", name, [points]
-
-
-def ids(*some):
-    return {"must": [{"has_id": list(some)}]}
+    return "put", name, points
 
 
 def delete(*some, name="a"):
-    return "delete", name, ids(*some)
+    return "delete", name, list(some)
 
 
-ODD = {"must": [{"key": "odd", "match": {"value": 1}}]}
+def filtered(where):
+    return models.Filter.model_validate(where or {})
+
+
+ODD = filtered({"must": [{"key": "odd", "match": {"value": 1}}]})

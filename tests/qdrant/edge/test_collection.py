@@ -4,6 +4,7 @@ import random
 from uuid import UUID
 
 import pytest
+from qdrant_client import models
 
 from mcp_server_qdrant.core.errors import (
     EngineFailure,
@@ -13,11 +14,15 @@ from mcp_server_qdrant.core.errors import (
 )
 from mcp_server_qdrant.qdrant.edge.collection import KEY, Entry, own_id, stored_id
 from mcp_server_qdrant.qdrant.engine import Ask, Corpus, Leg
-from tests.qdrant.edge.here import SPARSE, Here, delete, ids, made, upsert
+from tests.qdrant.edge.here import SPARSE, Here, delete, filtered, made, upsert
 
 UUIDS = [str(UUID(int=n * 2**96 + 7)) for n in range(3)]
 SAME = [0, 1, 2**64 - 1, *UUIDS]
-SHOWN = {"with_payload": True, "with_vector": True}
+WORDS = models.SparseVectorNameConfig(sparse=models.SparseVectorConfig())
+
+
+def point(point_id, *vector, **payload):
+    return models.PointStruct(id=point_id, vector={"d": [*vector]}, payload=payload)
 
 
 @pytest.fixture
@@ -27,28 +32,28 @@ def here(tmp_path):
     for name in ("a", "b"):
         here.do(upsert(*[i for i in SAME if isinstance(i, int)], name=name, says=name))
         rows = [(i, {"d": [3.0, 4.0]}, {"says": name, "odd": 0}) for i in UUIDS]
-        here.do(("upsert", name, [rows]))
+        here.do(("put", name, rows))
     yield here
     here.store.close()
 
 
 def said(found):
-    return [one["payload"]["says"] for one in found]
+    return [one.payload["says"] for one in found]
 
 
 def scrolled(here, name, where, **asked):
-    return here.read("scroll", name, {"limit": 99, "filter": where, **SHOWN, **asked})["points"]
+    return here.read("scroll", name, where, **{"limit": 99, **asked})[0]
 
 
 def test_both_have_all_their_points_and_nobody_elses(here):
     for name in ("a", "b"):
         assert here.points(name).keys() == {*SAME}
-        found = here.read("retrieve", name, {"ids": [*SAME, 77], **SHOWN})
-        assert ([one["id"] for one in found], {*said(found)}) == (SAME, {name})
-        assert here.read("count", name, {}) == {"count": len(SAME)}
-        assert here.read("info", name)["points_count"] == len(SAME)
-        assert all(KEY not in one["payload"] for one in found)
-        assert KEY not in here.read("info", name)["payload_schema"]
+        found = here.read("retrieve", name, [*SAME, 77])
+        assert ([one.id for one in found], {*said(found)}) == (SAME, {name})
+        assert here.count(name) == len(SAME)
+        assert here.info(name).points_count == len(SAME)
+        assert all(KEY not in one.payload for one in found)
+        assert KEY not in here.info(name).payload_schema
 
 
 HAS = {"has_id": [1, UUIDS[1], 5]}
@@ -85,17 +90,17 @@ def test_a_filter_of_any_form_stays_within_its_collection(here, kind):
     for name in ("a", "b"):
         found = scrolled(here, name, where)
         assert (len(found), {*said(found)}) == (number, {name})
-        assert here.read("count", name, {"filter": where}) == {"count": number}
+        assert here.count(name, where) == number
 
 
 @pytest.mark.parametrize("kind", FILTERS)
 def test_what_a_filter_deletes_or_changes_is_of_its_collection(here, kind):
     where, number = FILTERS[kind]
     before = here.points("b")
-    here.do(("set_payload", "a", {"new": 1}, where or {}, None))
+    here.do(("set_payload", "a", {"new": 1}, filtered(where)))
     assert sum("new" in payload for payload, _ in here.points().values()) == number
-    here.do(("delete_payload", "a", ["new"], where or {}))
-    here.do(("delete", "a", where or {}))
+    here.do(("delete_payload", "a", ["new"], filtered(where)))
+    here.do(("delete", "a", filtered(where)))
 
     assert len(here.points()) == len(SAME) - number
     assert here.points("b") == before
@@ -105,14 +110,14 @@ def test_what_a_filter_deletes_or_changes_is_of_its_collection(here, kind):
 def test_writes_by_id_are_of_their_collection(here):
     before = here.points("b")
     only = {"must": [{"key": "says", "match": {"value": "b"}}]}
-    one = (1, {"d": [9.0, 9.0]}, {"says": "a", "odd": 5})
+    late = models.PointVectors(id=2**64 - 1, vector={"d": [8.0, 8.0]})
     here.do(
         delete(0, UUIDS[0]),
-        ("update_vectors", "a", [[(2**64 - 1, {"d": [8.0, 8.0]}, None)]]),
-        ("upsert", "a", [[one]]),
-        ("upsert", "a", [[(UUIDS[1], {"d": [9.0, 9.0]}, {})]], "upsert", only),
-        ("upsert", "a", [[(0, {"d": [7.0, 7.0]}, {"says": "a"})]], "update_only"),
-        ("upsert", "a", [[(1, {"d": [7.0, 7.0]}, {"says": "a"})]], "insert_only"),
+        ("update_vectors", "a", [late]),
+        ("upsert", "a", [point(1, 9.0, 9.0, says="a", odd=5)]),
+        ("upsert", "a", [point(UUIDS[1], 9.0, 9.0)], only),
+        ("upsert", "a", [point(0, 7.0, 7.0, says="a")], None, models.UpdateMode.UPDATE_ONLY),
+        ("upsert", "a", [point(1, 7.0, 7.0, says="a")], None, models.UpdateMode.INSERT_ONLY),
     )
 
     assert here.points("b") == before
@@ -126,8 +131,7 @@ def test_writes_by_id_are_of_their_collection(here):
 def test_an_exchange_finds_the_point_that_it_saw_and_no_other_collections(here):
     for name, seen in (("a", "b"), ("a", "a")):
         where = {"must": [{"key": "says", "match": {"value": seen}}]}
-        row = (1, {"d": [5.0, 5.0]}, {"says": "changed"})
-        here.do(("upsert", name, [[row]], "upsert", where))
+        here.do(("upsert", name, [point(1, 5.0, 5.0, says="changed")], where))
         assert here.points()[1][0]["says"] == ("changed" if seen == "a" else "a")
     assert here.points("b")[1][0]["says"] == "b"
 
@@ -137,15 +141,14 @@ def test_pages_go_through_one_collection_in_the_order_of_its_ids(here):
     many = [str(UUID(int=dice.getrandbits(128))) for _ in range(200)]
     for name in ("a", "b"):
         rows = [(i, {"d": [1.0, 1.0]}, {"says": name}) for i in many]
-        here.do(("upsert", name, [rows]))
+        here.do(("put", name, rows))
     for name in ("a", "b"):
         seen, offset = [], None
         while True:
-            asked = {"limit": 7, "offset": offset, **SHOWN}
-            page = here.read("scroll", name, asked)
-            assert {*said(page["points"])} == {name}
-            seen += [one["id"] for one in page["points"]]
-            if (offset := page["next_page_offset"]) is None:
+            found, offset = here.read("scroll", name, limit=7, offset=offset)
+            assert {*said(found)} == {name}
+            seen += [one.id for one in found]
+            if offset is None:
                 break
         assert sorted(map(str, seen)) == sorted(map(str, [*SAME, *many]))
 
@@ -156,10 +159,10 @@ def test_a_short_id_is_completed_within_its_collection(here):
     alike = [f"{begins}-0000-4000-8000-{n:012x}" for n in range(5)]
     for name in ("a", "b"):
         rows = [(i, {"d": [1.0, 1.0]}, {"says": name}) for i in alike]
-        here.do(("upsert", name, [rows]))
+        here.do(("put", name, rows))
         offset = f"{begins}-0000-0000-0000-000000000000"
         found = scrolled(here, name, None, limit=5, offset=offset)
-        assert (sorted(one["id"] for one in found), {*said(found)}) == (alike, {name})
+        assert (sorted(one.id for one in found), {*said(found)}) == (alike, {name})
 
 
 def test_ids_come_back_as_they_were():
@@ -175,10 +178,10 @@ def test_the_key_of_the_engine_cannot_be_written_or_removed(here, path):
     row = [(9, {"d": [1.0, 1.0]}, {KEY: here.store.get("b").entry.id})]
     before = here.all_points()
     for call in (
-        ("upsert", "a", [row]),
-        ("set_payload", "a", {KEY: "x"}, ids(1), None),
-        ("set_payload", "a", {"x": "x"}, ids(1), path),
-        ("delete_payload", "a", [path], ids(1)),
+        ("put", "a", row),
+        ("set_payload", "a", {KEY: "x"}, [1]),
+        ("set_payload", "a", {"x": "x"}, [1], path),
+        ("delete_payload", "a", [path], [1]),
     ):
         with pytest.raises(InvalidPoint, match="the embedded engine's own"):
             here.do(call)
@@ -197,10 +200,13 @@ def texts(many: int, seed: int):
 
 
 def filled(here: Here, name: str, many: int, seed: int) -> None:
-    here.do(("create", name, made(sparse=SPARSE)))
+    here.do(("create_described", name, made(sparse=SPARSE)))
     rows = texts(many, seed)
-    here.do(*(("upsert", name, [rows[n : n + 16]]) for n in range(0, many, 16)))
-    here.do(("delete", name, ids(*range(0, many, 5))), ("index", name, {"owner": "keyword"}))
+    here.do(*(("put", name, rows[n : n + 16]) for n in range(0, many, 16)))
+    here.do(
+        ("delete", name, [*range(0, many, 5)]),
+        ("create_payload_indexes", name, {"owner": "keyword"}),
+    )
 
 
 def asked(*collections, guard=None):
@@ -232,7 +238,7 @@ def test_scores_and_idfs_are_those_of_a_store_without_the_others(tmp_path, chose
         for name, (many, seed) in collections.items():
             filled(here, name, many, seed)
         if folder == "all":
-            here.do(("drop", "d"))  # its points are still there
+            here.do(("delete_collection", "d"))  # its points are still there
         found[folder] = answered(here, *chosen, guard=guard)
         here.tidy()
         assert answered(here, *chosen, guard=guard) == found[folder]
@@ -257,46 +263,62 @@ def test_a_collection_that_is_gone_is_told_beside_those_that_answer(here):
 
 
 def test_a_facet_counts_one_collection(here):
-    here.do(("index", "a", {"says": "keyword"}), ("index", "b", {"says": "keyword"}))
-    here.do(("create", "c", made()), ("index", "c", {"n": "integer"}))
+    here.do(
+        ("create_payload_indexes", "a", {"says": "keyword"}),
+        ("create_payload_indexes", "b", {"says": "keyword"}),
+    )
+    here.do(("create_described", "c", made()), ("create_payload_indexes", "c", {"n": "integer"}))
 
     for name in ("a", "b"):
-        hits = here.read("facet", name, {"key": "says", "limit": 9})["hits"]
-        assert hits == [{"value": name, "count": len(SAME)}]
+        hits = here.read("facet", name, "says").hits
+        assert [(hit.value, hit.count) for hit in hits] == [(name, len(SAME))]
         for key in (KEY, "n"):
             with pytest.raises(RequestError, match="no payload index for this"):
-                here.read("facet", name, {"key": key, "limit": 9})
+                here.read("facet", name, key)
 
 
 PHRASES = {"type": "text", "phrase_matching": True}
 
 
 def test_an_index_of_a_collection_that_is_gone_makes_way_and_those_of_others_stay(here):
-    here.do(("create", "gone", made()), ("index", "gone", {"says": "text", "n": "integer"}))
-    here.do(("drop", "gone"), ("index", "b", {"n": "keyword"}), ("index", "a", {"says": PHRASES}))
-    here.do(("index", "a", {"n": "integer"}))
+    here.do(
+        ("create_described", "gone", made()),
+        ("create_payload_indexes", "gone", {"says": "text", "n": "integer"}),
+    )
+    here.do(
+        ("delete_collection", "gone"),
+        ("create_payload_indexes", "b", {"n": "keyword"}),
+        ("create_payload_indexes", "a", {"says": PHRASES}),
+    )
+    here.do(("create_payload_indexes", "a", {"n": "integer"}))
 
     where = {"must": [{"key": "says", "match": {"phrase": "a"}}]}
-    assert here.read("count", "a", {"filter": where}) == {"count": len(SAME)}
-    assert here.read("info", "a")["payload_schema"]["says"]["params"] == PHRASES
-    schemas = [here.read("info", name)["payload_schema"] for name in ("a", "b")]
-    assert schemas[1]["n"]["data_type"] == "keyword"
+    assert here.count("a", where) == len(SAME)
+    assert here.info("a").payload_schema["says"].params.model_dump(exclude_none=True) == PHRASES
+    schemas = [here.info(name).payload_schema for name in ("a", "b")]
+    assert schemas[1]["n"].data_type == "keyword"
     assert "n" not in schemas[0], "one field has one index, and it is another collection's"
 
 
 @pytest.mark.parametrize(
-    "call", [("add_vector", "a", "t", "sparse_vectors", {}), ("drop_vector", "a", "s")]
+    "call", [("create_vector_name", "a", "t", WORDS), ("delete_vector_name", "a", "s")]
 )
 def test_indexes_and_metadata_go_along_when_vectors_change(tmp_path, call):
     here = Here(tmp_path)
     described = made(sparse=SPARSE, metadata={"model": "m"})
-    here.do(("create", "a", described), ("index", "a", {"n": "integer"}), upsert(1, 2, 3))
-    before = here.read("info", "a")
+    here.do(
+        ("create_described", "a", described),
+        ("create_payload_indexes", "a", {"n": "integer"}),
+        upsert(1, 2, 3),
+    )
+    before, created_at = here.info("a"), here.store.get("a").entry.created_at
     here.do(call)
     for _ in range(2):
-        after = here.read("info", "a")
-        for field in ("payload_schema", "metadata", "created_at", "points_count"):
-            assert after[field] == before[field]
+        after = here.info("a")
+        assert after.payload_schema == before.payload_schema
+        assert after.points_count == before.points_count
+        assert after.config.metadata == {"model": "m"}
+        assert here.store.get("a").entry.created_at == created_at
         assert set(here.points()) == {1, 2, 3}
         here.again()
     here.store.close()

@@ -25,7 +25,7 @@ from mcp_server_qdrant.qdrant.edge import files as edge_files
 from mcp_server_qdrant.qdrant.edge import plain
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.hold import hold
-from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
+from mcp_server_qdrant.qdrant.engine import Ask, Leg
 from tests import forked
 from tests.hosts import until
 from tests.qdrant.edge.storing import ROOT, SIZE, make, point, storing
@@ -33,8 +33,8 @@ from tests.qdrant.edge.storing import ROOT, SIZE, make, point, storing
 VECTOR = {"d": [1.0] * SIZE}
 
 
-async def opened(folder, options=None):
-    return await EdgeClient.open(folder, timeout=20, options=options)
+async def opened(folder):
+    return await EdgeClient.open(folder, timeout=20)
 
 
 @pytest.fixture
@@ -130,39 +130,38 @@ async def stuck(*_):
 
 
 async def test_a_deadline_that_passes_is_an_error_and_the_engine_goes_on(client, monkeypatch):
-    reads = client._engine._reads
+    late = EdgeClient(client._engine, 0.02)
     with monkeypatch.context() as patch:
-        patch.setattr(reads, "count", stuck)
+        patch.setattr(client._engine, "pause", stuck)
+        ask = Ask(("c",), (Leg("d", [1.0] * SIZE),), 60, 5)
         with pytest.raises(EngineTimeout, match=r"answer within 0\.02 seconds\.$"):
-            await client._engine.call("count", "c", {}, timeout=0.02)
+            await late.candidates(ask)
         with within(0.02), pytest.raises(EngineTimeout):
-            await client.count("c")
+            await client.candidates(ask)
         with pytest.raises(EngineTimeout):
-            await asyncio.to_thread(
-                asyncio.run, client._engine.call("count", "c", {}, timeout=0.02)
-            )
+            await asyncio.to_thread(asyncio.run, late.candidates(ask))
 
     assert (await client.count("c")).count == 0
 
 
 async def test_a_write_that_is_not_answered_may_have_happened(client, monkeypatch):
-    going, delete = asyncio.Event(), client._engine._writes.delete
+    going, engine, pauses = asyncio.Event(), client._engine, []
 
-    async def slow(*given):
-        await going.wait()
-        await delete(*given)
+    async def pause():
+        pauses.append("one before the work, then between its pieces")
+        if len(pauses) > 1:
+            await going.wait()
 
-    await client.upsert("c", [point(1)])
-    monkeypatch.setattr(client._engine._writes, "delete", slow)
+    monkeypatch.setattr(engine, "let_reads_go_first", pause)
     with pytest.raises(
         EngineTimeout, match=r"within 0\.02 seconds\. It may or may not have happened"
     ):
-        await client._change("delete", "c", {"must": [{"has_id": [1]}]}, timeout=0.02)
-    assert client._engine.busy
+        await EdgeClient(engine, 0.02).upsert("c", [point(1)])
+    assert engine.busy
     going.set()
 
-    await client.upsert("c", [point(2)])  # it comes after the deletion
-    assert [one.id for one in await client.retrieve("c", [1, 2])] == [2]
+    await client.upsert("c", [point(2)])  # it comes after the other one
+    assert [one.id for one in await client.retrieve("c", [1, 2])] == [1, 2]
 
 
 async def test_calls_under_way_are_answered_when_it_is_closed_and_new_ones_refused(client):
@@ -224,7 +223,7 @@ async def test_it_opens_its_store_before_it_is_asked(tmp_path):
     await client.close()
 
     client = await opened(tmp_path)
-    await until(lambda: [one.is_open for one in client._engine._store.spaces.values()] == [True])
+    await until(lambda: [one.is_open for one in client._engine.store.spaces.values()] == [True])
     await client.close()
 
 
@@ -284,13 +283,14 @@ async def test_points_of_a_collection_that_is_gone_are_removed_by_and_by(tmp_pat
     await client.close()
 
 
-async def test_too_little_space_refuses_writes_and_not_reads(tmp_path):
+async def test_too_little_space_refuses_writes_and_not_reads(tmp_path, monkeypatch):
     client = await opened(tmp_path)
     await make(client)
     await client.upsert("c", [point(1)])
     await client.close()
 
-    client = await opened(tmp_path, EdgeOptions(min_free=2**60))
+    monkeypatch.setattr(edge_files, "MIN_FREE", 2**60)
+    client = await opened(tmp_path)
     with pytest.raises(DiskFull, match="Nothing was written"):
         await client.upsert("c", [point(2)])
     assert (await client.count("c")).count == 1
@@ -298,9 +298,9 @@ async def test_too_little_space_refuses_writes_and_not_reads(tmp_path):
     await client.close()
 
 
-async def test_a_full_disk_refuses_writes_before_it_can_kill(small_disk):
-    options = EdgeOptions(min_free=120 << 20)
-    client = await opened(small_disk, options)
+async def test_a_full_disk_refuses_writes_before_it_can_kill(small_disk, monkeypatch):
+    monkeypatch.setattr(edge_files, "MIN_FREE", 120 << 20)
+    client = await opened(small_disk)
     await make(client)
     stored = 0
     ballast = small_disk / "ballast"
@@ -351,9 +351,11 @@ WRITES = {
 DELETIONS = {"ids": lambda c: c.delete("c", IDS), "filter": lambda c: c.delete("c", EVERY)}
 
 
-async def test_on_a_full_disk_every_write_is_refused_at_once_and_nothing_has_happened(small_disk):
-    options = EdgeOptions(min_free=64 << 20)
-    client = await opened(small_disk, options)
+async def test_on_a_full_disk_every_write_is_refused_at_once_and_nothing_has_happened(
+    small_disk, monkeypatch
+):
+    monkeypatch.setattr(edge_files, "MIN_FREE", 64 << 20)
+    client = await opened(small_disk)
     await make(client)
     await client.upsert("c", [point(i) for i in range(200)])
     fill(small_disk, 0)
@@ -373,9 +375,11 @@ async def test_on_a_full_disk_every_write_is_refused_at_once_and_nothing_has_hap
     await client.close()
 
 
-async def test_on_a_nearly_full_disk_deletions_are_done_and_other_writes_refused(small_disk):
-    options = EdgeOptions(min_free=64 << 20)
-    client = await opened(small_disk, options)
+async def test_on_a_nearly_full_disk_deletions_are_done_and_other_writes_refused(
+    small_disk, monkeypatch
+):
+    monkeypatch.setattr(edge_files, "MIN_FREE", 64 << 20)
+    client = await opened(small_disk)
     await make(client)
     await client.upsert("c", [point(i) for i in range(200)])
     fill(small_disk, 12 << 20)
@@ -396,7 +400,8 @@ import asyncio, pathlib, sys
 from mcp_server_qdrant.core.errors import EngineTimeout, QdrantMcpError
 from tests.qdrant.edge.test_embedded import *
 async def main(disk):
-    client = await opened(disk, EdgeOptions(min_free=-(1 << 40)))
+    edge_files.MIN_FREE = -(1 << 40)
+    client = await opened(disk)
     await make(client)
     await client.upsert("c", [point(i) for i in range(200)])
     fill(disk, 0)
@@ -450,13 +455,7 @@ def test_a_sparse_copy_is_equal_and_still_sparse(tmp_path):
     assert edge_files.allocated(tmp_path / "b") < 1 << 20
 
 
-async def test_an_operation_nobody_knows_is_refused(tmp_path):
-    client = await opened(tmp_path)
-    for operation in ("nonsense", "__init__", "flush"):
-        with pytest.raises(RequestError):
-            await client._ask(operation)
-    with pytest.raises(RequestError, match="understand"):
-        await client._ask("count", 1, 2, 3, 4, 5)
-    with pytest.raises(RequestError, match="understand"):
-        await client._change("upsert", 1, 2, 3, 4, 5)
-    await client.close()
+async def test_a_call_that_makes_no_sense_is_refused(client):
+    for call in (client.count("c", 1), client.upsert("c", 1), client.count("c", 1, 2)):
+        with pytest.raises(RequestError, match="'c' does not understand this request"):
+            await call

@@ -16,15 +16,13 @@ from qdrant_client import models
 from mcp_server_qdrant.qdrant.edge import optimise
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.embedded import Embedded
-from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from tests.hosts import until
 from tests.qdrant.edge.here import crashed, made
 from tests.qdrant.edge.test_store import Optimised
-from tests.qdrant.edge.test_turns import ask, upsert
+from tests.qdrant.edge.test_turns import count, upsert
 from tests.support import nearest
 
 SIZE = 64
-OPTIONS = EdgeOptions(optimise_at=600, quiet_seconds=0.1)
 
 
 def point(i, tag="first"):
@@ -47,6 +45,13 @@ async def make(client, name="c"):
     )
 
 
+@pytest.fixture(autouse=True)
+def eager(monkeypatch):
+    """Spaces are optimised early."""
+    monkeypatch.setattr(optimise, "OPTIMISE_AT", 600)
+    monkeypatch.setattr(optimise, "QUIET_SECONDS", 0.1)
+
+
 @pytest.fixture
 def folder(tmp_path):
     return tmp_path / "engine"
@@ -54,7 +59,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 async def client(folder):
-    client = await EdgeClient.open(folder, timeout=30, options=OPTIONS)
+    client = await EdgeClient.open(folder, timeout=30)
     await make(client)
     await client.create_payload_indexes("c", {"tag": "keyword"})
     yield client
@@ -143,17 +148,16 @@ async def test_what_is_written_meanwhile_is_done_again_in_the_copy(client, folde
 
 
 async def test_a_writer_that_never_rests_does_not_starve_it(tmp_path, monkeypatch):
-    options = EdgeOptions(min_free=0, optimise_at=600, quiet_seconds=0.1)
     monkeypatch.setattr(optimise, "_LONGEST_WAIT", 0.5)
     monkeypatch.setattr(optimise, "start", Optimised)
-    engine = await Embedded.open(tmp_path, options)
-    await ask(engine, "create", "a", made())
+    engine = await Embedded.open(tmp_path)
+    await EdgeClient(engine, 60).create_described("a", made())
     written = 0
     async with asyncio.timeout(60):
         while written < 700 or not optimised_points(tmp_path):
             await upsert(engine, written // 10, batches=10)
             written += 10
-    assert await ask(engine, "count", "a", {}) == {"count": written}
+    assert await count(engine) == written
     await engine.close()
 
 

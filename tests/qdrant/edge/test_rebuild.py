@@ -10,7 +10,6 @@ from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError
 from mcp_server_qdrant.qdrant.edge import optimise, rebuild
 from mcp_server_qdrant.qdrant.edge.files import copy_sparse
 from mcp_server_qdrant.qdrant.edge.optimise import Optimiser
-from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.qdrant.engine import Ask, Leg
 from tests.qdrant.edge.here import SPARSE, Here, delete, made
 from tests.qdrant.edge.here import upsert as few
@@ -31,7 +30,7 @@ def row(n, name):
 
 
 def upsert(name, numbers):
-    return "upsert", name, [[row(n, name) for n in numbers]]
+    return "put", name, [row(n, name) for n in numbers]
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +38,14 @@ def whole(tmp_path_factory):
     """Two collections in an optimised segment and in one that is not, and a few in the log."""
     here = Here(tmp_path_factory.mktemp("whole"))
     for name in NAMES:
-        here.do(("create", name, made(DENSE, SPARSE)), ("index", name, {"tags": "keyword"}))
+        here.do(
+            ("create_described", name, made(DENSE, SPARSE)),
+            ("create_payload_indexes", name, {"tags": "keyword"}),
+        )
         here.do(*(upsert(name, range(n, n + 40)) for n in range(0, FIRST, 40)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(optimise, "start", Optimised)
-        optimiser = Optimiser(here.store, EdgeOptions(min_free=0), asyncio.Lock())
+        optimiser = Optimiser(here.store, asyncio.Lock())
         assert asyncio.run(optimiser.optimise(here.space()))
     for name in NAMES:
         here.do(upsert(name, range(FIRST, ALL)), delete(3, name=name))
@@ -195,9 +197,9 @@ def test_damage_is_named_and_a_rebuild_keeps_all_that_can_be_read(here, kind):
             whole = {n for n in points if points[n][1] == row(n, name)[1]}
             assert with_vectors is SOME or whole == with_vectors
             tagged = {"must": [{"key": "tags", "match": {"value": "t1"}}]}
-            some = here.read("count", name, {"filter": tagged})["count"]
+            some = here.count(name, tagged)
             assert some == sum(n % 5 == 1 for n in left)
-            assert list(here.read("info", name)["payload_schema"]) == ["tags"]
+            assert list(here.info(name).payload_schema) == ["tags"]
             damage = here.damage(name)
             assert damage.startswith(f"{lost} of its") if lost else damage is None
         here.again()
@@ -230,12 +232,12 @@ def test_a_rewrite_meanwhile_is_not_undone_by_an_optimised_copy(here, monkeypatc
         task = None
 
         def poll(self):
-            self.task = self.task or asyncio.ensure_future(here.writes.rewrite())
+            self.task = self.task or asyncio.ensure_future(here.client.rewrite())
             return 0 if self.task.done() else None
 
     before = here.space().shard
     monkeypatch.setattr(optimise, "start", Rewriting)
-    optimiser = Optimiser(here.store, EdgeOptions(min_free=0), asyncio.Lock())
+    optimiser = Optimiser(here.store, asyncio.Lock())
 
     assert not asyncio.run(optimiser.optimise(here.space()))
     after = here.space().shard

@@ -17,7 +17,6 @@ from mcp_server_qdrant.qdrant.edge import optimise as edge_optimise
 from mcp_server_qdrant.qdrant.edge import space as edge_space
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.hold import LOCK
-from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from tests.qdrant.edge.here import Here, upsert
 
 VECTORS = models.VectorParams(size=2, distance="Dot")
@@ -51,7 +50,7 @@ def test_a_full_disk_does_not_refuse_to_open_a_collection(tmp_path, monkeypatch)
 
     for name in ("open", "write_text"):
         monkeypatch.setattr(edge_space.Path, name, full)
-    assert here.read("count", "a", {}) == {"count": 0}
+    assert here.count("a") == 0
 
 
 @posix
@@ -129,7 +128,7 @@ def test_a_copy_that_lacks_points_does_not_replace_the_shard(tmp_path, monkeypat
         return child
 
     monkeypatch.setattr(edge_optimise, "start", losing)
-    optimiser = edge_optimise.Optimiser(here.store, EdgeOptions(), asyncio.Lock())
+    optimiser = edge_optimise.Optimiser(here.store, asyncio.Lock())
     before = here.shard()
 
     assert asyncio.run(optimiser.optimise(here.space())) == (not missing)
@@ -144,15 +143,15 @@ def test_a_copy_that_lacks_points_does_not_replace_the_shard(tmp_path, monkeypat
 def test_indexes_are_made_together_and_none_where_one_is_not_known(tmp_path):
     here = Here(tmp_path, "a", "b")
     with pytest.raises(RequestError, match="no payload index of type 'colour'"):
-        here.do(("index", "a", {"n": "integer", "c": "colour"}))
-    assert here.read("info", "a")["payload_schema"] == {}
+        here.do(("create_payload_indexes", "a", {"n": "integer", "c": "colour"}))
+    assert here.info("a").payload_schema == {}
 
     declared = {"n": "integer", "t": {"type": "text", "lowercase": True}}
-    here.do(("index", "a", declared))
+    here.do(("create_payload_indexes", "a", declared))
     for _ in range(2):
-        assert here.read("info", "a")["payload_schema"].keys() == {"n", "t"}
+        assert here.info("a").payload_schema.keys() == {"n", "t"}
         assert here.store.get("a").entry.indexes == declared
-        assert here.read("info", "b")["payload_schema"] == {}, "it declared none"
+        assert here.info("b").payload_schema == {}, "it declared none"
         here.again()
     here.store.close()
 

@@ -9,17 +9,18 @@ from types import SimpleNamespace
 
 import pytest
 import qdrant_edge as edge
+from qdrant_client import models
 
 from mcp_server_qdrant.core import disk
 from mcp_server_qdrant.core.errors import EngineFailure
 from mcp_server_qdrant.qdrant.edge import optimise, rebuild
 from mcp_server_qdrant.qdrant.edge.files import STAGED, allocated, copy_sparse
 from mcp_server_qdrant.qdrant.edge.optimise import Optimiser
-from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from tests import forked
 from tests.qdrant.edge.here import SPARSE, Here, made, pause, upsert
 
 STAGE = f"{STAGED}1"
+WORDS = models.SparseVectorNameConfig(sparse=models.SparseVectorConfig())
 STEPS = ("rename", "replace", "unlink", "rmdir", "mkdir", "touch")
 
 
@@ -28,7 +29,7 @@ class Killed(SystemExit):
 
 
 def optimised(here: Here) -> bool:
-    optimiser = Optimiser(here.store, EdgeOptions(min_free=0), asyncio.Lock())
+    optimiser = Optimiser(here.store, asyncio.Lock())
     return asyncio.run(optimiser.optimise(here.space("kept")))
 
 
@@ -40,35 +41,45 @@ def as_earlier(here: Here, name: str = "a", points: int = 5) -> Path:
 
 
 def renew(here: Here) -> None:
-    here.do(("create", STAGE, made()), upsert(*range(8), name=STAGE, says="new"))
+    here.do(("create_described", STAGE, made()), upsert(*range(8), name=STAGE, says="new"))
 
 
 # What is there before, what is done, and the point ids of `a` before and after; None: no `a`.
 CALLS = {
-    "create": ([], lambda here: here.do(("create", "a", made())), None, set()),
+    "create": ([], lambda here: here.do(("create_described", "a", made())), None, set()),
     "create in a new space": (
         [],
-        lambda here: here.do(("create", "a", made(sparse=SPARSE))),
+        lambda here: here.do(("create_described", "a", made(sparse=SPARSE))),
         None,
         set(),
     ),
-    "drop": (["a"], lambda here: (here.do(("drop", "a")), here.tidy()), {*range(5)}, None),
+    "drop": (
+        ["a"],
+        lambda here: (here.do(("delete_collection", "a")), here.tidy()),
+        {*range(5)},
+        None,
+    ),
     "drop the last of its space": (
         ["a in another space"],
-        lambda here: (here.do(("drop", "a")), here.tidy()),
+        lambda here: (here.do(("delete_collection", "a")), here.tidy()),
         {*range(5)},
         None,
     ),
     "add a vector": (
         ["a"],
-        lambda here: (here.do(("add_vector", "a", "t", "sparse_vectors", {})), here.tidy()),
+        lambda here: (here.do(("create_vector_name", "a", "t", WORDS)), here.tidy()),
         {*range(5)},
         {*range(5)},
     ),
-    "restore": (["staged"], lambda here: here.do(("adopt", "a", STAGE, False)), None, {*range(8)}),
+    "restore": (
+        ["staged"],
+        lambda here: here.write("adopt", "a", STAGE, overwrite=False),
+        None,
+        {*range(8)},
+    ),
     "restore in its place": (
         ["a", "staged"],
-        lambda here: (here.do(("adopt", "a", STAGE, True)), here.tidy()),
+        lambda here: (here.write("adopt", "a", STAGE, overwrite=True), here.tidy()),
         {*range(5)},
         {*range(8)},
     ),
@@ -82,9 +93,9 @@ def prepared(root: Path, kinds: list[str]) -> Here:
     here = Here(root, "kept")
     here.do(upsert(*range(3), name="kept"))
     if "a" in kinds:
-        here.do(("create", "a", made()), upsert(*range(5), says="old"))
+        here.do(("create_described", "a", made()), upsert(*range(5), says="old"))
     if "a in another space" in kinds:
-        here.do(("create", "a", made(sparse=SPARSE)), upsert(*range(5)))
+        here.do(("create_described", "a", made(sparse=SPARSE)), upsert(*range(5)))
     if "earlier" in kinds:
         here.store.close()
         as_earlier(here)
@@ -197,7 +208,7 @@ def texts_of(here: Here) -> int:
 
 def test_a_dropped_collection_gives_its_room_back_and_comes_back_empty(tmp_path):
     here = Here(tmp_path, "kept", "a")
-    here.do(("create", "alone", made(sparse=SPARSE)))
+    here.do(("create_described", "alone", made(sparse=SPARSE)))
     for name in ("kept", "a", "alone"):
         here.do(upsert(1, 2, 3, name=name))
     alone = here.space("alone").path
@@ -206,9 +217,13 @@ def test_a_dropped_collection_gives_its_room_back_and_comes_back_empty(tmp_path)
     assert optimised(here)
     full = texts_of(here)
 
-    here.do(("drop", "a"), ("drop", "alone"), ("create", "a", made()))
+    here.do(
+        ("delete_collection", "a"),
+        ("delete_collection", "alone"),
+        ("create_described", "a", made()),
+    )
     assert here.points() == {}
-    assert here.read("count", "a", {}) == {"count": 0}
+    assert here.count("a") == 0
     here.tidy()
     assert not alone.exists()
     here.do(upsert(7))
@@ -230,7 +245,7 @@ def test_ids_of_collections_that_were_dropped_are_not_given_again_before_their_p
     here, other = Here(tmp_path / "here", "a"), Here(tmp_path / "other", "b", "a")
     first = here.store.get("a").entry.id
     assert other.store.get("a").entry.id == first
-    here.do(upsert(1), ("drop", "a"))
+    here.do(upsert(1), ("delete_collection", "a"))
     assert here.store.catalogue.new_id("a")[:8] != first[:8]
 
     asyncio.run(here.store.remove_unwanted(pause))
@@ -255,9 +270,9 @@ def test_a_change_is_on_the_disk_before_it_is_acknowledged(tmp_path, monkeypatch
     monkeypatch.setattr(
         "mcp_server_qdrant.qdrant.edge.catalogue.sync", lambda path: seen.append(path.name)
     )
-    here.do(("create", "a", made()))
+    here.do(("create_described", "a", made()))
     assert seen == ["collections"]
-    here.do(("drop", "a"))
+    here.do(("delete_collection", "a"))
 
     assert seen == ["collections", "unwanted", "collections"], "its points are known before"
     here.store.close()

@@ -13,6 +13,8 @@ from mcp_server_qdrant.core.errors import EngineFailure, UnknownCollection
 from mcp_server_qdrant.qdrant.edge import types
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.files import slug_of
+from mcp_server_qdrant.qdrant.edge.plain import plain
+from mcp_server_qdrant.qdrant.edge.reads import from_vectors
 from mcp_server_qdrant.qdrant.edge.takeover import OPENING, take_over
 from tests.hosts import until
 from tests.qdrant.edge.here import SPARSE, VECTORS, Here, made, upsert
@@ -54,7 +56,7 @@ def lay_out(root: Path, name: str, numbers, sparse=None, slug: str = "") -> Path
 
 def expected(numbers, sparse=()):
     return {
-        n: ({"n": n, "says": f"Text {n}."}, types.from_vectors(vectors_of(n, sparse)))
+        n: ({"n": n, "says": f"Text {n}."}, plain(from_vectors(vectors_of(n, sparse))))
         for n in numbers
     }
 
@@ -74,16 +76,16 @@ def test_points_vectors_payloads_indexes_and_metadata_are_as_before(tmp_path):
         assert here.points("Räume & co") == expected(range(70))
         assert here.points("b") == expected(range(40), SPARSE)
         assert here.points("empty") == {}
-        info = here.read("info", "Räume & co")
-        assert info["metadata"] == {"model": "Räume & co"}
-        assert info["created_at"] == "2025-01-02T03:04:05+00:00"
-        schema = info["payload_schema"]
-        assert {field: one["data_type"] for field, one in schema.items()} == {
+        info = here.info("Räume & co")
+        assert info.config.metadata == {"model": "Räume & co"}
+        assert here.store.get("Räume & co").entry.created_at == "2025-01-02T03:04:05+00:00"
+        schema = info.payload_schema
+        assert {field: one.data_type for field, one in schema.items()} == {
             "n": "integer",
             "says": "text",
         }
-        assert schema["says"]["params"] == INDEXES["says"]
-        assert (info["damage"], here.number("Räume & co")) == (None, 70)
+        assert schema["says"].params.model_dump(exclude_none=True) == INDEXES["says"]
+        assert (here.damage("Räume & co"), here.number("Räume & co")) == (None, 70)
         here.again()
     assert not (tmp_path / "shards").exists()
     here.store.close()
@@ -146,7 +148,7 @@ def test_one_that_is_damaged_stays_and_says_so_and_the_others_come(tmp_path, kin
         with pytest.raises(EngineFailure, match="'a' of an earlier version could not be converted"):
             call()
     assert path.is_dir()
-    assert here.do(("drop", "a")) == [True]
+    assert here.do(("delete_collection", "a")) == [True]
     assert not path.exists()
     here.again()
     assert here.store.names() == ["b"]
@@ -168,16 +170,16 @@ def test_one_that_is_dropped_or_restored_meanwhile_does_not_come_back(tmp_path, 
     lay_out(tmp_path, "a", range(64))
     here = Here(tmp_path)
     if replaced:
-        here.do(("create", "\0staged", made()), upsert(1000, name="\0staged"))
+        here.do(("create_described", "\0staged", made()), upsert(1000, name="\0staged"))
 
     async def pauses():
         """At the last page it is gone."""
         (space,) = here.store.spaces.values()
         if sum(space.census.here.values()) >= 64 and "a" in here.store.earlier:
             if replaced:
-                await here.writes.adopt("a", "\0staged", True)
+                await here.client.adopt("a", "\0staged", overwrite=True)
             else:
-                await here.writes.drop("a")
+                await here.client.delete_collection("a")
 
     asyncio.run(take_over(here.store, pauses))
     here.tidy()
@@ -218,7 +220,7 @@ async def test_kills_of_the_process_at_random_moments_lose_nothing(tmp_path, rou
         with storing(tmp_path, round_ * 10_000) as child, child.stdout:
             child.stdout.readline()
             await asyncio.sleep(dice.random() * 0.15)
-    for deaths in tmp_path.glob(f"shards/*/{OPENING}"):
+    for deaths in tmp_path.glob(f"*/*/{OPENING}"):  # of shards and of spaces
         deaths.unlink()  # as some minutes later
     client = await EdgeClient.open(tmp_path, timeout=60)
     await client.delete_collection("c")

@@ -5,32 +5,41 @@ from collections.abc import Coroutine
 from typing import Any
 
 import pytest
+from qdrant_client import models
 
 from mcp_server_qdrant.core.context import Caller, calling, visiting
 from mcp_server_qdrant.core.errors import EngineTimeout
-from mcp_server_qdrant.qdrant.edge import embedded
+from mcp_server_qdrant.qdrant.edge import embedded, writes
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.embedded import Embedded
-from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from tests.hosts import until
 from tests.qdrant.edge.here import crashed, made
 
-READS = ("count", "collections")
+
+@pytest.fixture(autouse=True)
+def pieces(monkeypatch):
+    """Each point is a piece of its own."""
+    monkeypatch.setattr(writes, "_BATCH", 1)
 
 
-async def ask(engine: Embedded, operation: str, *arguments: Any, timeout: float = 60.0) -> Any:
-    return await engine.call(operation, *arguments, timeout=timeout, changes=operation not in READS)
+async def count(engine: Embedded) -> int:
+    return (await EdgeClient(engine, 60).count("a")).count
 
 
-def upsert(engine: Embedded, number: int, batches: int = 1, **how: Any) -> Coroutine[Any, Any, Any]:
-    points = [[(number * 1000 + n, {"d": [1.0, 2.0]}, {})] for n in range(batches)]
-    return ask(engine, "upsert", "a", points, **how)
+def upsert(
+    engine: Embedded, number: int, batches: int = 1, timeout: float = 60.0
+) -> Coroutine[Any, Any, None]:
+    points = [
+        models.PointStruct(id=number * 1000 + n, vector={"d": [1.0, 2.0]}) for n in range(batches)
+    ]
+    return EdgeClient(engine, timeout).upsert("a", points)
 
 
 @pytest.fixture
 async def engine(tmp_path):
     """An engine with an empty collection."""
-    engine = await Embedded.open(tmp_path / "live", EdgeOptions(min_free=0))
-    await ask(engine, "create", "a", made())
+    engine = await Embedded.open(tmp_path / "live")
+    await EdgeClient(engine, 60).create_described("a", made())
     yield engine
     await engine.close()
 
@@ -59,8 +68,8 @@ async def over(line: int, call: Coroutine[Any, Any, Any]) -> Any:
 
 async def test_what_the_log_alone_has_is_soon_in_the_other_files(tmp_path, monkeypatch, engine):
     monkeypatch.setattr(embedded, "_FLUSH_SECONDS", 0.01)
-    live = await Embedded.open(tmp_path / "soon", EdgeOptions(min_free=0))
-    await ask(live, "create", "a", made())
+    live = await Embedded.open(tmp_path / "soon")
+    await EdgeClient(live, 60).create_described("a", made())
     await upsert(live, 1, batches=20)
     ids = "spaces/*/g-*/segments/*/mutable_id_tracker.mappings"
     async with asyncio.timeout(20):
@@ -70,29 +79,29 @@ async def test_what_the_log_alone_has_is_soon_in_the_other_files(tmp_path, monke
     await live.close()
     for log in left.glob("spaces/*/g-*/wal/*"):
         log.unlink()
-    copy = await Embedded.open(left, EdgeOptions(min_free=0))
+    copy = await Embedded.open(left)
 
-    assert await ask(copy, "count", "a", {}) == {"count": 20}
+    assert await count(copy) == 20
     await copy.close()
 
 
 async def test_upkeep_goes_on_after_the_folder_was_away_for_a_while(tmp_path, monkeypatch):
     monkeypatch.setattr(embedded, "_FLUSH_SECONDS", 0.01)
-    engine = await Embedded.open(tmp_path / "live", EdgeOptions(min_free=0))
-    await ask(engine, "create", "a", made())
+    engine = await Embedded.open(tmp_path / "live")
+    await EdgeClient(engine, 60).create_described("a", made())
     await upsert(engine, 1)
     unwanted, checked = tmp_path / "live" / "unwanted", asyncio.Event()
-    listed = engine._store.unwanted
+    listed = engine.store.unwanted
 
     def seen():
         checked.set()
         return listed()
 
     unwanted.rename(tmp_path / "away")
-    monkeypatch.setattr(engine._store, "unwanted", seen)
+    monkeypatch.setattr(engine.store, "unwanted", seen)
     await checked.wait()
     (tmp_path / "away").rename(unwanted)
-    await ask(engine, "drop", "a")
+    await EdgeClient(engine, 60).delete_collection("a")
     await until(lambda: not list(unwanted.iterdir()))
     await engine.close()
 
@@ -104,7 +113,7 @@ async def test_what_waits_is_written_before_the_engine_is_closed(engine, tmp_pat
     await asyncio.gather(*writes)
 
     again = await Embedded.open(tmp_path / "live")
-    assert await ask(again, "count", "a", {}) == {"count": 70}
+    assert await count(again) == 70
     await again.close()
 
 
@@ -122,7 +131,7 @@ async def test_writes_of_several_callers_take_turns_and_those_of_one_keep_their_
 
 
 async def test_reads_are_answered_between_the_pieces_of_a_write(engine):
-    reads = {number: ask(engine, "count", "a", {}) for number in range(2, 5)}
+    reads = {number: count(engine) for number in range(2, 5)}
 
     assert await finished({1: upsert(engine, 1, batches=50), **reads}) == [2, 3, 4, 1]
 
@@ -135,7 +144,7 @@ async def test_a_write_that_is_late_when_its_turn_comes_is_not_done(engine):
         await upsert(engine, 2, timeout=1e-6)
     await first
     await upsert(engine, 3)  # it comes after the late one
-    assert await ask(engine, "count", "a", {}) == {"count": 51}
+    assert await count(engine) == 51
 
 
 async def test_a_write_goes_on_though_its_caller_gives_up(engine, tmp_path):
@@ -148,7 +157,7 @@ async def test_a_write_goes_on_though_its_caller_gives_up(engine, tmp_path):
     await engine.close()
 
     again = await Embedded.open(tmp_path / "live")
-    assert await ask(again, "count", "a", {}) == {"count": 45}
+    assert await count(again) == 45
     await again.close()
 
 
@@ -163,7 +172,7 @@ async def test_the_event_loop_goes_on_between_reads_that_follow_each_other(engin
 
     ticking = asyncio.create_task(tick())
     for _ in range(50):
-        await ask(engine, "count", "a", {})
+        await count(engine)
     ticking.cancel()
 
     assert ticks >= 50

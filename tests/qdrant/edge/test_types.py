@@ -9,6 +9,7 @@ from qdrant_client import models
 
 from mcp_server_qdrant.core.errors import InvalidFilter, RequestError
 from mcp_server_qdrant.qdrant.edge import plain, types
+from mcp_server_qdrant.qdrant.edge.reads import from_vectors
 
 ONE = UUID(int=1)
 
@@ -104,11 +105,12 @@ def test_int8_results_are_rescored_and_exact_ones_go_past_the_codes():
     assert (exact.exact, exact.quantization.ignore) == (True, True)
 
 
-def test_vectors_of_results_are_plain_data():
-    sparse = {"indices": [3], "values": [0.5]}
-    for plain_vectors in ({"s": sparse, "d": [1.0, 2.0]}, [1.0, 2.0], [[1.0], [2.0]], None):
-        there = types.to_vectors(plain_vectors)
-        assert types.from_vectors(there) == (plain_vectors or {})
+def test_vectors_of_results_are_those_that_were_stored():
+    sparse = models.SparseVector(indices=[3], values=[0.5])
+    for vectors in ({"s": sparse, "d": [1.0, 2.0]}, [1.0, 2.0], [[1.0], [2.0]]):
+        there = types.to_vectors(plain.plain_vectors(vectors))
+        assert from_vectors(there) == vectors
+    assert types.to_vectors(None) == {}
 
 
 @pytest.mark.parametrize(

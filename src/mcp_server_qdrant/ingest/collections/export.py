@@ -64,9 +64,7 @@ async def _read_whole(bulk: Bulk, head: Document) -> tuple[Document, dict[str, A
     """The whole text of this first part, and its record."""
     parts = [head]
     for _ in range(RACES if head.document is not None and head.chunks > 1 else 0):
-        parts = []
-        for first in range(0, head.chunks, PAGE):
-            parts += await bulk.parts(head, first, min(first + PAGE, head.chunks) - 1)
+        parts = await bulk.parts(head, 0, head.chunks - 1)
         now = await bulk.by_id(head.collection, [head.id])
         if len(parts) == head.chunks or not now or now[0].version == head.version:
             break

@@ -7,11 +7,12 @@ one event loop makes all its calls, in pieces of a few milliseconds; callers may
 import asyncio
 import math
 import time
-from collections.abc import Hashable
+from collections.abc import Callable, Coroutine, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar, cast
 from weakref import WeakValueDictionary
 
 from mcp_server_qdrant.core.context import caller, seconds_left, visitor
@@ -19,29 +20,28 @@ from mcp_server_qdrant.core.errors import (
     EngineTimeout,
     EngineUnavailable,
     QdrantMcpError,
-    RequestError,
     unsure,
 )
 from mcp_server_qdrant.qdrant.edge.files import Folder
 from mcp_server_qdrant.qdrant.edge.hold import not_started
 from mcp_server_qdrant.qdrant.edge.optimise import Optimiser
-from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
-from mcp_server_qdrant.qdrant.edge.reads import Reads
 from mcp_server_qdrant.qdrant.edge.space import guarded
 from mcp_server_qdrant.qdrant.edge.store import Store
 from mcp_server_qdrant.qdrant.edge.takeover import find, take_over
-from mcp_server_qdrant.qdrant.edge.writes import Writes
 
 _TURN_SECONDS = 0.002  # of a read before other calls run
 _TURNS = 3  # of the loop for reads between two pieces of a write; the first two start new reads
 _FLUSH_SECONDS = 5.0  # between two checks for unflushed logs
 
+Work = Callable[[], Coroutine[Any, Any, Any]]
+M = TypeVar("M", bound=Callable[..., Coroutine[Any, Any, Any]])
+
 
 class _Call(NamedTuple):
-    """A request, its deadline (monotonic clock), and the queue of its caller."""
+    """Work on a collection, its deadline (monotonic clock), and the queue of its caller."""
 
-    operation: str
-    arguments: tuple[Any, ...]
+    work: Work
+    name: str
     until: float
     queue: Hashable
     changes: bool
@@ -53,14 +53,12 @@ class Embedded:
     The reads of one caller run in sequence, and so do its writes, so that callers take turns.
     """
 
-    def __init__(self, store: Store, options: EdgeOptions) -> None:
+    def __init__(self, store: Store) -> None:
         """Call this in the event loop that shall do the work; see `open`."""
-        self._store = store
-        self._reads = Reads(self._store, self._pause)
-        self._writes = Writes(self._store, self._let_reads_go_first)
+        self.store = store
         self._writing = asyncio.Lock()
         self._syncing = ThreadPoolExecutor(1)  # so that no write waits for other work
-        self._optimiser = Optimiser(self._store, options, self._writing)
+        self._optimiser = Optimiser(self.store, self._writing)
         self._turns: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
         self._turn_ends = 0.0
         self._loop = asyncio.get_running_loop()
@@ -69,11 +67,10 @@ class Embedded:
         self._upkeep: list[asyncio.Task[None]] = []
 
     @classmethod
-    async def open(cls, root: Path, options: EdgeOptions | None = None) -> Self:
+    async def open(cls, root: Path) -> Self:
         """Open the store of a folder that this process holds. Raises EngineUnavailable."""
-        options = options or EdgeOptions()
         try:
-            opened = cls(await asyncio.to_thread(_read_store, root, options), options)
+            opened = cls(await asyncio.to_thread(_read_store, root))
         except OSError as error:
             raise not_started(error) from None
         opened._upkeep += map(opened._loop.create_task, (opened._maintain(), opened._flush()))
@@ -84,10 +81,8 @@ class Embedded:
         """True while a write or an optimisation is under way."""
         return self._writing.locked() or self._optimiser.busy
 
-    async def call(
-        self, operation: str, *arguments: Any, timeout: float, changes: bool = False
-    ) -> Any:
-        """Call a public method of `Reads`, or with `changes` of `Writes`; plain data in and out.
+    async def call(self, work: Work, name: str, *, timeout: float, changes: bool = False) -> Any:
+        """Do this work in its turn; `name` is the collection that it concerns, or "".
 
         It may be awaited in any event loop. A write goes on even if its caller is cancelled.
         Raises EngineTimeout after `timeout` seconds or at the context's deadline; for a write
@@ -96,7 +91,7 @@ class Embedded:
         limit = min(float(timeout), seconds_left() or math.inf)
         who = caller()
         queue = visitor(), who.name if who else "", changes
-        call = _Call(operation, arguments, time.monotonic() + limit, queue, changes)
+        call = _Call(work, name, time.monotonic() + limit, queue, changes)
         self._check_open()  # once closed, its event loop may have ended
         try:
             async with asyncio.timeout(limit):
@@ -121,55 +116,46 @@ class Embedded:
         return await (asyncio.shield(task) if call.changes else task)
 
     async def _run_in_turn(self, call: _Call) -> Any:
-        """Run a call in its turn; a write only if its deadline has not passed.
-
-        Raises RequestError if `Reads` and `Writes` have no public method of that name.
-        """
-        part = self._writes if call.changes else self._reads
-        work = None if call.operation.startswith("_") else getattr(part, call.operation, None)
-        if work is None:
-            raise RequestError(f"The embedded engine has no operation {call.operation!r}.")
-        # The first argument of most calls names a collection.
-        name = next((first for first in call.arguments[:1] if isinstance(first, str)), "")
+        """Run a call in its turn; a write only if its deadline has not passed."""
         async with self._turns.setdefault(call.queue, asyncio.Lock()):
-            with guarded(name):
+            with guarded(call.name):
                 if not call.changes:
-                    return await work(*call.arguments)
+                    return await call.work()
                 async with self._writing:
-                    await self._let_reads_go_first()
+                    await self.let_reads_go_first()
                     if time.monotonic() > call.until:
                         raise EngineTimeout("Its turn came too late.")
                     try:
-                        return await work(*call.arguments)
+                        return await call.work()
                     finally:
                         # Reads run while this waits for the disk.
-                        await self._loop.run_in_executor(self._syncing, self._store.settle)
+                        await self._loop.run_in_executor(self._syncing, self.store.settle)
 
-    async def _pause(self) -> None:
+    async def pause(self) -> None:
         """Between two pieces of a read: let other calls run once this turn's time is up."""
         if time.monotonic() >= self._turn_ends:
             await asyncio.sleep(0)
             self._turn_ends = time.monotonic() + _TURN_SECONDS
 
-    async def _let_reads_go_first(self) -> None:
+    async def let_reads_go_first(self) -> None:
         """Between two pieces of a write: let waiting and new reads run."""
         for _ in range(_TURNS):
             await asyncio.sleep(0)
 
     async def _let_others_go_first(self) -> None:
         """Between two pieces of background work: let reads and the current write run."""
-        await self._let_reads_go_first()
+        await self.let_reads_go_first()
         async with self._writing:
             pass
 
     async def _maintain(self) -> None:
         """Open the spaces in advance, migrate files of an earlier version, then optimise."""
-        for space in [*self._store.spaces.values()]:
-            await self._let_reads_go_first()
+        for space in [*self.store.spaces.values()]:
+            await self.let_reads_go_first()
             with suppress(QdrantMcpError, OSError):
                 _ = space.engine
         await self._let_others_go_first()
-        await take_over(self._store, self._let_others_go_first)
+        await take_over(self.store, self._let_others_go_first)
         await self._optimiser.run()
 
     async def _flush(self) -> None:
@@ -179,16 +165,16 @@ class Embedded:
         """
         while True:
             await asyncio.sleep(_FLUSH_SECONDS)
-            for space in [one for one in self._store.spaces.values() if one.unflushed]:
+            for space in [one for one in self.store.spaces.values() if one.unflushed]:
                 async with self._writing:
-                    await self._let_reads_go_first()
+                    await self.let_reads_go_first()
                     with suppress(QdrantMcpError), guarded("", "could not be flushed."):
                         space.flush()
             # The folder may be deleted at any time.
             with suppress(QdrantMcpError), guarded("", "could not remove points."):
-                if self._store.unwanted():
+                if self.store.unwanted():
                     async with self._writing:
-                        await self._store.remove_unwanted(self._let_reads_go_first)
+                        await self.store.remove_unwanted(self.let_reads_go_first)
 
     async def close(self) -> None:
         """Finish pending calls, then close the files. New calls are refused."""
@@ -199,12 +185,43 @@ class Embedded:
             task.cancel()
         await asyncio.wait(self._upkeep)
         self._syncing.shutdown()
-        self._store.close()
+        self.store.close()
 
 
-def _read_store(root: Path, options: EdgeOptions) -> Store:
+class Calls:
+    """What makes calls of an engine, each of which may take `timeout` seconds."""
+
+    def __init__(self, engine: Embedded, timeout: float) -> None:
+        self._engine, self._timeout = engine, timeout
+
+    @property
+    def _store(self) -> Store:
+        return self._engine.store
+
+
+def in_turn(*, changes: bool = False, seconds: float | None = None) -> Callable[[M], M]:
+    """Let the engine do the work of a method in its turn; `seconds` replaces the timeout.
+
+    The first argument of most methods names a collection.
+    """
+
+    def decorate(work: M) -> M:
+        @wraps(work)
+        async def call(self: Calls, *given: Any, **named: Any) -> Any:
+            limit = self._timeout if seconds is None else seconds
+            first = given[0] if given else named.get("collection_name")
+            name = first if isinstance(first, str) else ""
+            task = partial(work, self, *given, **named)
+            return await self._engine.call(task, name, timeout=limit, changes=changes)
+
+        return cast("M", call)
+
+    return decorate
+
+
+def _read_store(root: Path) -> Store:
     """Read the store of a folder, cleaning up after a crash."""
-    folder = Folder(root.absolute(), options.min_free)
+    folder = Folder(root.absolute())
     folder.prepare()
     store = Store(folder)
     store.read()

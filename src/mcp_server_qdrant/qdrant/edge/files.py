@@ -21,6 +21,7 @@ from mcp_server_qdrant.core.disk import sync
 from mcp_server_qdrant.core.errors import DiskFull
 
 STAGED = "\0"  # first character of a collection that is being restored; no other name has it
+MIN_FREE = 256 << 20  # bytes that must stay free on the disk
 _LONGEST_SLUG = 120
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-~")
 _DELETING = 8 << 20  # bytes that must stay free after a deletion
@@ -51,13 +52,12 @@ def is_ours(root: Path) -> bool:
 class Folder:
     """The directories of an engine folder."""
 
-    def __init__(self, root: Path, min_free: int) -> None:
+    def __init__(self, root: Path) -> None:
         self.root = root
         self.spaces = root / "spaces"
         self.earlier = root / "shards"
         self.trash = root / "trash"
         self.work = root / "work"
-        self._min_free = min_free
 
     def prepare(self) -> None:
         """Create the directories and remove leftovers of a crash."""
@@ -93,7 +93,7 @@ class Folder:
 
         The engine's files are sparse, so a full disk would kill the process in mid-write.
         """
-        needed = wanted + (_DELETING if deleting else self._min_free)
+        needed = wanted + (_DELETING if deleting else MIN_FREE)
         free = shutil.disk_usage(self.root).free
         if free < needed:
             outcome = "deleted" if deleting else "written"

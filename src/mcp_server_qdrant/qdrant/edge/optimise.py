@@ -20,10 +20,11 @@ import qdrant_edge as edge
 
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.qdrant.edge.files import allocated, copy_sparse, sync_tree
-from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.qdrant.edge.space import Space, count_points, guarded
 from mcp_server_qdrant.qdrant.edge.store import Store
 
+OPTIMISE_AT = 20_000  # unquantised or deleted points, from where searches slow down
+QUIET_SECONDS = 2.0  # without a write, before it starts
 _SPACE_FACTOR = 3  # for the copy, and its new segments beside the old ones
 _RETRY_SECONDS = 60.0
 _POLL_SECONDS = 0.02
@@ -41,15 +42,15 @@ class Optimiser:
     the files are copied and while the last updates are replayed.
     """
 
-    def __init__(self, store: Store, options: EdgeOptions, writing: asyncio.Lock) -> None:
-        self._store, self._options, self._writing = store, options, writing
+    def __init__(self, store: Store, writing: asyncio.Lock) -> None:
+        self._store, self._writing = store, writing
         self._due_since: dict[Path, float] = {}
         self.busy = False
 
     async def run(self) -> None:
         """Optimise whatever is due, for ever."""
         while True:
-            await asyncio.sleep(max(_POLL_SECONDS, self._options.quiet_seconds / 2))
+            await asyncio.sleep(max(_POLL_SECONDS, QUIET_SECONDS / 2))
             try:
                 with guarded("", "could not be optimised."):
                     space = self._due()
@@ -67,7 +68,7 @@ class Optimiser:
                 self._due_since.pop(space.path, None)
                 continue
             since = self._due_since.setdefault(space.path, now)
-            quiet = space.touched <= now - self._options.quiet_seconds
+            quiet = space.touched <= now - QUIET_SECONDS
             if quiet or since <= now - _LONGEST_WAIT:
                 return space
         return None
@@ -76,11 +77,11 @@ class Optimiser:
         """True if enough points were written or deleted since the last optimisation.
 
         Enough is half of the points, so that a growing space is copied only a few times, but at
-        most `optimise_at`, from where searches slow down.
+        most OPTIMISE_AT, from where searches slow down.
         """
         count = sum(space.census.here.values())
         gain = max(count - space.optimised, space.deleted)
-        return gain >= min(self._options.optimise_at, max(_FEWEST, count // 2))
+        return gain >= min(OPTIMISE_AT, max(_FEWEST, count // 2))
 
     async def optimise(self, space: Space) -> bool:
         """Replace a space by an optimised copy; False if it failed, or too much was written."""

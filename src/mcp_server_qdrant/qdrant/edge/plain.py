@@ -1,7 +1,7 @@
 """Converts qdrant_client models to plain data of the embedded engine, always as copies."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
@@ -9,9 +9,11 @@ from qdrant_client import models
 
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.qdrant.edge.check import check_id, plain_id, plain_payload
-from mcp_server_qdrant.qdrant.legs import Described
 
-Point = tuple[int | str, Any, dict[str, Any] | None]
+if TYPE_CHECKING:
+    from mcp_server_qdrant.qdrant.engine import Chosen
+
+PlainPoint = tuple[int | str, Any, dict[str, Any] | None]  # id, vectors, payload
 
 
 def plain(value: Any) -> Any:
@@ -39,14 +41,14 @@ def plain_vectors(vectors: Any) -> Any:
     return plain_vector(vectors)
 
 
-def plain_point(point: Any) -> Point:
+def plain_point(point: Any) -> PlainPoint:
     """PointStruct or PointVectors as `(id, vectors, payload)`."""
     payload = getattr(point, "payload", None)
     return plain_id(point.id), plain_vectors(point.vector), payload and plain_payload(payload)
 
 
-def plain_choice(selector: Any) -> Any:
-    """A points selector, which is a filter or a list of ids, as a filter."""
+def plain_choice(selector: "Chosen") -> Any:
+    """The chosen points as a filter."""
     if isinstance(selector, models.Filter):
         return plain(selector)
     ids = [plain_id(point_id) for point_id in selector]
@@ -63,25 +65,3 @@ def sidecar(vectors: Any, sparse: Any, metadata: Any) -> dict[str, Any]:
         "sparse_vectors": plain(sparse or {}),
         "metadata": plain_payload(metadata) if metadata else None,
     }
-
-
-def collection_info(found: Mapping[str, Any]) -> models.CollectionInfo:
-    """The engine's description of a collection, with those fields of a server's that apply."""
-    info: Any = Described
-    config: Any = models.CollectionConfig
-    named, damage = found["vectors"], found["damage"]
-    params = models.CollectionParams(
-        vectors=named[""] if list(named) == [""] else named,
-        sparse_vectors=found["sparse_vectors"] or None,
-    )
-    indexes = found["payload_schema"].items()
-    described: models.CollectionInfo = info.model_construct(
-        status=models.CollectionStatus.RED if damage else models.CollectionStatus.GREEN,
-        warnings=[models.CollectionWarning(message=damage)] if damage else None,
-        space=found.get("space"),
-        points_count=found["points_count"],
-        segments_count=found["segments_count"],
-        payload_schema={key: models.PayloadIndexInfo(**index) for key, index in indexes},
-        config=config.model_construct(params=params, metadata=found["metadata"]),
-    )
-    return described

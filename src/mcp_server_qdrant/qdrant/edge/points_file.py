@@ -14,13 +14,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from mcp_server_qdrant.qdrant.edge import types
+import qdrant_edge as edge
+
 from mcp_server_qdrant.qdrant.edge.collection import KEY, Entry, own_id
+from mcp_server_qdrant.qdrant.edge.plain import PlainPoint
 
 _FIELDS = ("name", "vectors", "sparse_vectors", "metadata", "created_at", "indexes")
 _LONGEST = 256 << 20  # bytes of a line
-
-Point = tuple[int | str, Any, dict[str, Any] | None]
 
 
 async def write_points(
@@ -34,8 +34,7 @@ async def write_points(
         for page in pages:
             for record in page:
                 payload = {k: v for k, v in (record.payload or {}).items() if k != KEY}
-                vector = _packed(types.from_vectors(record.vector))
-                file.write(_line([own_id(entry, record.id.int), vector, payload]))
+                file.write(_line([own_id(entry, record.id.int), _packed(record.vector), payload]))
             written += len(page)
             await pause()
         file.flush()
@@ -51,12 +50,12 @@ def read_description(file: BinaryIO) -> dict[str, Any]:
     return {key: described[key] for key in _FIELDS}
 
 
-def read_points(file: BinaryIO, size: int) -> Iterator[list[Point]]:
+def read_points(file: BinaryIO, size: int) -> Iterator[list[PlainPoint]]:
     """The points after the description, in pages: `(id, vectors, payload)`.
 
     Raises ValueError or the like for an invalid line.
     """
-    page: list[Point] = []
+    page: list[PlainPoint] = []
     while line := file.readline(_LONGEST):
         point, vector, payload = json.loads(line)
         page.append((point, _unpacked(vector), payload))
@@ -73,8 +72,8 @@ def _line(value: Any) -> bytes:
 
 def _packed(vector: Any) -> Any:
     """Encode vectors: dense as a string, multivector as a list, sparse as an object."""
-    if isinstance(vector, dict) and vector.keys() == {"indices", "values"}:
-        return {"sparse": [_bytes(vector["indices"], "I"), _bytes(vector["values"], "f")]}
+    if isinstance(vector, edge.SparseVector):
+        return {"sparse": [_bytes(vector.indices, "I"), _bytes(vector.values, "f")]}
     if isinstance(vector, dict):
         return {"named": {name: _packed(one) for name, one in vector.items()}}
     if isinstance(vector, list) and vector and isinstance(vector[0], list):

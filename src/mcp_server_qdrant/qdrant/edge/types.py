@@ -184,15 +184,6 @@ def to_vectors(plain: Any) -> Any:
     return {} if plain is None else plain
 
 
-def from_vectors(vector: Any) -> Any:
-    """Vectors of a result as plain data."""
-    if isinstance(vector, dict):
-        return {name: from_vectors(value) for name, value in vector.items()}
-    if isinstance(vector, edge.SparseVector):
-        return {"indices": vector.indices, "values": vector.values}
-    return vector
-
-
 def shard_config(vectors: Mapping[str, Any], sparse: Mapping[str, Any]) -> edge.EdgeConfig:
     """The configuration of every shard: no graph, int8 codes for optimised segments, cold vectors.
 

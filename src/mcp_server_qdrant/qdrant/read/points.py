@@ -8,7 +8,7 @@ from qdrant_client import models
 from mcp_server_qdrant.core.datatypes import Document, Payload, PointId, Target
 from mcp_server_qdrant.core.errors import UnknownCollection
 from mcp_server_qdrant.core.notation import Identify, first_id, point_id, sibling_id
-from mcp_server_qdrant.qdrant.engine import Engine, Point
+from mcp_server_qdrant.qdrant.engine import Engine, Point, Shown
 from mcp_server_qdrant.qdrant.filters import among, equal, one_of
 from mcp_server_qdrant.qdrant.legs import vector_of
 from mcp_server_qdrant.qdrant.paging import pages
@@ -44,23 +44,29 @@ class PointReader:
 
     async def by_id(self, collection: str, ids: Sequence[PointId]) -> list[Document]:
         """The named points as Documents; missing ones are left out."""
-        if not ids:
-            return []
-        records = await self._client.retrieve(collection, ids, with_payload=True)
-        return await self._documents(collection, records)
+        return await self._documents(collection, await self._retrieve(collection, ids))
+
+    async def _retrieve(
+        self, collection: str, ids: Sequence[PointId], *, with_vectors: Shown = False
+    ) -> list[Point]:
+        """The named points, read in pages."""
+        found = list[Point]()
+        for start in range(0, len(ids), PAGE):
+            found += await self._client.retrieve(
+                collection,
+                list(ids[start : start + PAGE]),
+                with_payload=True,
+                with_vectors=with_vectors,
+            )
+        return found
 
     async def with_vectors(
         self, target: Target, ids: Sequence[PointId]
     ) -> list[tuple[Document, Sequence[float] | None]]:
         """The named points, each with its dense vector if it has one."""
-        leg, records = target.dense, list[Point]()
-        for start in range(0, len(ids), PAGE):
-            records += await self._client.retrieve(
-                target.collection,
-                list(ids[start : start + PAGE]),
-                with_payload=True,
-                with_vectors=leg is not None and ([leg.vector] if leg.vector else True),
-            )
+        leg = target.dense
+        shown = leg is not None and ([leg.vector] if leg.vector else True)
+        records = await self._retrieve(target.collection, ids, with_vectors=shown)
         return [
             (self._document(target.collection, record), vector_of(record, leg) if leg else None)
             for record in records

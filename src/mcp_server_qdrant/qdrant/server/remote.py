@@ -11,7 +11,6 @@ from urllib.request import getproxies, proxy_bypass
 from weakref import WeakValueDictionary
 
 import httpx
-from qdrant_client import models
 from typing_extensions import override
 
 from mcp_server_qdrant.core.bounded import PLAIN, limit_body
@@ -21,14 +20,12 @@ from mcp_server_qdrant.core.tasks import retry
 from mcp_server_qdrant.qdrant.engine import Plain
 from mcp_server_qdrant.qdrant.errors import (
     FOREIGN,
-    TranslatedClient,
     cause_of,
     may_have_happened,
     status_of,
 )
-from mcp_server_qdrant.qdrant.plain_reads import CALLS
-from mcp_server_qdrant.qdrant.questions import Questions
-from mcp_server_qdrant.qdrant.server.rest import LARGEST, RestLine
+from mcp_server_qdrant.qdrant.questions import SearchClient
+from mcp_server_qdrant.qdrant.server.rest import CALLS, LARGEST, RestLine
 
 PAUSES = (0.05, 0.25)  # seconds before the second and the third try
 SHARE = 48  # parallel requests per caller; unlimited without authentication
@@ -39,40 +36,6 @@ OLDEST = (1, 16)  # the first version whose RRF takes a k
 TOO_OLD = "Qdrant is version {}; searches need 1.16 or newer: upgrade it."
 CORPUS_SINCE = (1, 19)
 NO_CORPUS = "Keyword search that keeps tenants apart needs Qdrant 1.19 or newer; this one is {}."
-
-
-class SearchClient(TranslatedClient, Questions):
-    """qdrant-client's client with the search questions that the embedded engine has too.
-
-    `lean`: queries are sent as plain JSON, without the slow models of qdrant-client.
-    """
-
-    lean = False
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self._weighed: dict[str, frozenset[str]] = {}  # collection -> sparse vectors with IDF
-
-    @override
-    async def batch(self, name: str, requests: Sequence[Plain]) -> list[list[Any]]:
-        asked: Any = requests
-        if not self.lean:
-            asked = [models.QueryRequest.model_validate(request) for request in requests]
-        return [answer.points for answer in await self.query_batch_points(name, asked)]
-
-    @override
-    async def applies_idf(self, name: str, using: str) -> bool:
-        if name not in self._weighed:
-            await self.get_collection(name)
-        return using in self._weighed[name]
-
-    @override
-    async def get_collection(self, collection_name: str, **options: Any) -> models.CollectionInfo:
-        info: models.CollectionInfo = await super().get_collection(collection_name, **options)
-        vectors = info.config.params.sparse_vectors or {}
-        weighed = (n for n, v in vectors.items() if v.modifier == models.Modifier.IDF)
-        self._weighed[collection_name] = frozenset(weighed)
-        return info
 
 
 class RemoteClient(SearchClient):
