@@ -312,18 +312,6 @@ def test_init_sets_up_all_clients_in_an_empty_home_that_then_start_the_server(pe
     assert [one for one in started if "starts mcp-server-qdrant" not in one] == []
 
 
-def test_init_keeps_the_variables_of_an_entry_and_shows_no_key_of_theirs(person):
-    old = {"command": "/gone", "env": {"MY_TOKEN": "s3cret", "QDRANT_SEARCH_LIMIT": "7"}}
-    cursor(json.dumps({"mcpServers": {"qdrant": old}}, indent=2))(person)
-    done = person.run("init", "--client", "cursor", "--yes")
-
-    written = json.loads((person.home / ".cursor" / "mcp.json").read_text())
-    env = written["mcpServers"]["qdrant"]["env"]
-    assert (env["MY_TOKEN"], env["QDRANT_SEARCH_LIMIT"]) == ("s3cret", "7")
-    assert "s3cret" not in done.stdout + done.stderr
-    assert len(list((person.home / ".cursor").glob("mcp.json.*.bak"))) == 1
-
-
 def test_init_shows_nothing_of_other_servers_in_a_minified_configuration(person):
     other = {"command": "npx", "args": ["--token=s3cret"], "env": {"ACCOUNT": "ana@example.org"}}
     gone = {"command": "/gone", "args": ["--token=s3cret"], "headers": {"Authorization": "s3cret"}}

@@ -3,18 +3,15 @@
 import asyncio
 import itertools
 import json
-import sys
 from pathlib import Path
 
 import httpx
 import pytest
 from mcp.client import Client
 
-from tests import forked
-from tests.e2e.raw import RawServer, clean_environment, service_pid, text_of
+from tests.e2e.raw import RawServer, service_pid, text_of
 from tests.e2e.test_drain import ACCEPT, engine, settings  # noqa: F401
 from tests.e2e.test_http import serving
-from tests.listening import free_port
 from tests.support import HELLO
 
 pytestmark = pytest.mark.model(False)
@@ -97,22 +94,6 @@ async def test_one_server_that_ends_leaves_the_other_its_engine(engine, tmp_path
             found = await client.call_tool("qdrant-find", {"query": "key"})
 
     assert "under the mat" in found.content[0].text
-
-
-def test_a_second_server_over_http_on_one_folder_says_why_not_and_ends(env, tmp_path):
-    with serving(env, "streamable-http", tmp_path):
-        done = forked.run(
-            [sys.executable, "-P", "-m", "mcp_server_qdrant", "--transport", "streamable-http"],
-            env=clean_environment(env | {"FASTMCP_PORT": str(free_port())}),
-            cwd=tmp_path,
-            timeout=60,
-        )
-
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == (
-        "mcp-server-qdrant: Another process serves these collections: end it, or set "
-        "QDRANT_LOCAL_PATH to another folder.\n"
-    )
 
 
 async def test_a_server_over_http_takes_the_folder_and_serves_the_clients_over_stdio(env, tmp_path):

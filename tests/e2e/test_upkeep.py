@@ -144,25 +144,6 @@ def test_a_folder_of_the_official_server_is_imported_whole_whenever_it_is_killed
         shutil.rmtree(folder, ignore_errors=True)  # it may be optimised yet
 
 
-def test_a_copy_is_completed_whenever_it_is_killed(env, tmp_path, official, rounds):
-    before = files(official)
-    words = ("copy", "notes", "--from", str(official))
-    seconds = timed(env | {"QDRANT_LOCAL_PATH": str(tmp_path / "whole")}, *words)
-    for round_ in range(rounds):
-        folder = tmp_path / str(round_)
-        own = env | {"QDRANT_LOCAL_PATH": str(folder)}
-        with beside(own, tmp_path, round_):
-            strike(command(own, *words), folder, seconds, round_)
-
-        code, out, err = run(own, *words)
-
-        assert code == 0, err
-        assert out.strip().endswith(("both hold 400.", "both hold the same 400 points."))
-        complete(folder, keywords=False)
-        shutil.rmtree(folder, ignore_errors=True)  # it may be optimised yet
-    assert files(official) == before
-
-
 def test_a_restore_leaves_the_old_collection_or_the_new_one_whenever_it_is_killed(
     env, tmp_path, official, rounds
 ):
