@@ -164,8 +164,6 @@ def test_the_map_has_regions_is_zoomed_and_moved_and_hides_a_collection(host):
     assert look(app, "place.filter((one, n) => n % 3 === 2 && one > 0).length") == 30
 
 
-
-
 def test_points_searches_and_errors_go_through_the_host(host):
     app = host()
     app.show({"collections": ["notes"], "limit": 12}, points=False)

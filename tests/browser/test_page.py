@@ -2,11 +2,9 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
-import httpx
 import pytest
 
 from mcp_server_qdrant.evaluation.labels import read_labels
@@ -586,7 +584,3 @@ def test_everything_can_be_reached_with_the_keyboard(start):
 
     assert wanted <= seen
     settled(page)
-
-
-
-

@@ -21,11 +21,6 @@ pytestmark = EITHER_ENGINE
             "The oak in the garden is old.",
         ),
         (
-            "The payment term is 14 days.",
-            "The payment term is 30 days now.",
-            "The harbour office opens at eight.",
-        ),
-        (
             "Backups are kept for a week.",
             "Backups are kept for three months since the audit.",
             "Ana plays the cello.",
@@ -72,22 +67,6 @@ def test_a_text_that_was_changed_says_since_when_it_stands_so(agent: Agent, plac
                 "Billing uses SQLite.",
                 "The billing database was moved to Postgres 16.",
                 "Billing database: upgraded to Postgres 17.",
-            ],
-        ),
-        (
-            "what database does billing use",
-            [
-                "Billing uses the database SQLite.",
-                "Billing moved its database to Postgres 16.",
-                "Decision: the database of billing is upgraded to Postgres 17.",
-            ],
-        ),
-        (
-            "what does deploy run on",
-            [
-                "The deploy runs on Jenkins.",
-                "The deploy was switched from Jenkins to GitHub Actions.",
-                "Deploys now run on Buildkite.",
             ],
         ),
         (

@@ -144,56 +144,6 @@ def test_a_folder_of_the_official_server_is_imported_whole_whenever_it_is_killed
         shutil.rmtree(folder, ignore_errors=True)  # it may be optimised yet
 
 
-def test_a_restore_leaves_the_old_collection_or_the_new_one_whenever_it_is_killed(
-    env, tmp_path, official, rounds
-):
-    folder = Path(env["QDRANT_LOCAL_PATH"])
-    assert run(env, "copy", "notes", "--from", str(official))[0] == 0
-    states = []
-    for name, gone in (("all", []), ("some", [*range(1, 101)])):
-        asyncio.run(without(folder, gone))
-        assert run(env, "backup", str(tmp_path / name))[0] == 0
-        states.append(sorted(points(folder)))
-    assert list(map(len, states)) == [400, 300]
-    seconds = timed(env, "restore", str(tmp_path / "some"), "--overwrite")
-    seen = 1
-    for round_ in range(rounds):
-        goal = round_ % 2
-        words = ("restore", str(tmp_path / ("all", "some")[goal]), "--overwrite")
-        with beside(env, tmp_path, round_):
-            code = strike(command(env, *words), folder, seconds, round_)
-
-        found = points(folder)
-
-        assert sorted(found) in (states[goal], states[seen])
-        assert sorted(found) == states[goal] or code != 0
-        assert {record.payload["document"] == MANY[n - 1] for n, record in found.items()} == {True}
-        seen = states.index(sorted(found))
-    code, _, err = run(env, "restore", str(tmp_path / "all"), "--overwrite")
-    assert code == 0, err
-    complete(folder, keywords=False)
-    assert asyncio.run(left(folder)) == [len(MANY)]
-
-
-async def left(folder: Path) -> list[int]:
-    """The numbers of points of all that is there, once its engine removed what is unwanted."""
-    client = await alone(folder)
-    async with asyncio.timeout(60):
-        while await client.get_collections() and [*(folder / "unwanted").iterdir()]:
-            await asyncio.sleep(0.1)
-    await client.close()
-    assert {path.stem for path in (folder / "collections").iterdir()} == {"c-notes"}
-    kept = [json.loads(path.read_text()) for path in (folder / "spaces").glob("*/points")]
-    return [number for numbers in kept for number in numbers.values()]
-
-
-async def without(folder: Path, gone: list[int]) -> None:
-    """Delete points of the embedded engine's collection."""
-    client = await alone(folder)
-    await client.delete("notes", gone)
-    await client.close()
-
-
 def test_an_upgrade_is_completed_however_often_it_is_killed_and_no_search_fails(
     env, tmp_path, official
 ):

@@ -309,16 +309,6 @@ class TestByFilter:
                 assert "one of the two" in refusal(await delete(client, **arguments))
         assert await count(engine) == 6
 
-    async def test_a_filter_that_is_none_and_an_unknown_collection_are_refused(self, engine):
-        async with client_of(engine) as client:
-            await colours(client)
-            for given, expected in (
-                ({"query_filter": {"colour": "red"}}, "not a Qdrant filter"),
-                ({"query_filter": RED, "collection_name": "note"}, "Did you mean 'notes'"),
-            ):
-                arguments = {"collection_name": "notes"} | given
-                assert expected in refusal(await delete(client, **arguments))
-
     async def test_more_points_than_a_page_are_deleted(self, engine, monkeypatch):
         monkeypatch.setattr(points, "PAGE", 30)
         monkeypatch.setattr(deletion, "BATCH", 40)
@@ -482,11 +472,6 @@ async def test_hidden_collections_are_not_deleted_from_nor_named(engine):
             else:
                 assert "secret" not in text
     assert await count(engine, "secret") == 1
-
-
-async def test_a_read_only_server_has_no_such_tool(engine):
-    async with client_of(engine, qdrant_read_only=True) as client:
-        assert "qdrant-delete" not in {one.name for one in (await client.list_tools()).tools}
 
 
 async def test_without_arbitrary_filters_it_takes_ids_only(engine):
