@@ -13,8 +13,10 @@ from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.app.services import assemble
 from mcp_server_qdrant.core.errors import DiskFull, EngineFailure
 from mcp_server_qdrant.core.notation import short_id
+from mcp_server_qdrant.core.writes import Matching
 from mcp_server_qdrant.ingest import delete as deletion
 from mcp_server_qdrant.qdrant.read import points
+from mcp_server_qdrant.tools.delete import about_points
 from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,
@@ -453,6 +455,13 @@ class TestAPersonIsAskedAboutIds:
         else:  # asked again, about the new text
             assert ["roses" in person.asked[0], "my will" in person.asked[1]] == [True, True]
             assert await count(engine) == 0
+
+
+@pytest.mark.parametrize(("days", "said"), [(30, "?"), (0, " for good?")])
+def test_a_person_is_told_where_nothing_is_kept(days, said):
+    asked = about_points(Matching("notes", 3, (), days), None)
+
+    assert asked == f"Delete 3 points of the collection notes{said} Such as:"
 
 
 async def test_hidden_collections_are_not_deleted_from_nor_named(engine):
