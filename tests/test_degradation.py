@@ -17,6 +17,7 @@ pytestmark = pytest.mark.usefixtures("at_once")
 
 ROOT = Path(__file__).parent.parent
 QUERY = "/collections/forest/points/query/batch"
+GARBAGE: list[object] = [{}, [], {"result": 7}, {"result": {"points": [{}]}}, "x"]
 PAGE = (ROOT / "docs" / "degradation.md").read_text("utf-8")
 SHOWN_BY = tomllib.loads((ROOT / "tests" / "degradation.toml").read_text("utf-8"))
 CONDITIONS = ["down at the start", "dies", "is slow", "answers garbage", "recovers"]
@@ -27,36 +28,36 @@ async def filled(services: Services) -> None:
     await remember(services, "forest", "moss likes shade")
 
 
-@pytest.mark.parametrize("status", [BROKEN, 500, 503])
-async def test_a_shard_that_dies_is_named_and_the_others_answer(server, status):
-    async with searching(server) as services:
+def hang(server):
+    server.held.add(QUERY)
+
+
+def fail(status):
+    return lambda server: server.faults.update({f"POST {QUERY}": [status] * 9})
+
+
+def say(answer):
+    return lambda server: server.garbage.update({QUERY: answer})
+
+
+@pytest.mark.parametrize(
+    ("harm", "state"),
+    [
+        *((fail(status), "failed") for status in (BROKEN, 500, 503)),
+        *((say(answer), "failed") for answer in GARBAGE),
+        (hang, "timeout"),
+    ],
+)
+async def test_a_shard_that_dies_hangs_or_answers_garbage_is_named_and_the_others_answer(
+    server, harm, state
+):
+    async with searching(server, **({"qdrant_timeout": 0.6} if harm is hang else {})) as services:
         await filled(services)
-        server.faults[f"POST {QUERY}"] = [status] * 9
+        harm(server)
         page = await find(services, "moss")
 
     assert texts(page) == ["moss on the roof"]
-    assert states(page) == {"notes": "ok", "forest": "failed"}
-
-
-async def test_a_shard_that_hangs_is_given_up_and_the_others_answer(server):
-    async with searching(server, qdrant_timeout=0.6) as services:
-        await filled(services)
-        server.held.add(QUERY)
-        page = await find(services, "moss")
-
-    assert texts(page) == ["moss on the roof"]
-    assert states(page) == {"notes": "ok", "forest": "timeout"}
-
-
-@pytest.mark.parametrize("answer", [{}, [], {"result": 7}, {"result": {"points": [{}]}}, "x"])
-async def test_a_shard_that_answers_garbage_is_named_and_the_others_answer(server, answer):
-    async with searching(server) as services:
-        await filled(services)
-        server.garbage[QUERY] = answer
-        page = await find(services, "moss")
-
-    assert texts(page) == ["moss on the roof"]
-    assert states(page) == {"notes": "ok", "forest": "failed"}
+    assert states(page) == {"notes": "ok", "forest": state}
 
 
 async def test_a_collection_that_was_never_reached_is_named_and_the_others_answer(server):

@@ -195,34 +195,6 @@ def test_beam_is_read_as_published_its_cut_chats_where_there_are(modules, beam):
     ]
 
 
-async def test_exchanges_hold_their_turns_and_a_stopped_run_goes_on(modules, beam, tmp_path):
-    async def opened() -> Shared:
-        client = await open_client(url=":memory:", timeout=5)
-        return assemble(make_settings(), client, registry(FakeEncoder())).shared
-
-    run, histories = modules["run"], modules["histories"].read(beam)
-    made = []
-
-    def server(folder: Path) -> Any:
-        made.append(folder)
-        return make_server(make_settings(), opened)
-
-    ways = {"kinds": ["exchanges"], "algorithms": ["hybrid"], "kept": tmp_path / "rows.jsonl"}
-    first = await run.run(histories[:1], 1, server, **ways)
-    both = await run.run(histories, 1, server, **ways)
-
-    assert len(made) == 2
-    assert both[: len(first)] == first
-    turns = [one for one in both if one.level == "turns" and one.searched == "own"]
-    assert sorted(map(sorted, turns[0].found)) == [
-        [("beam-2", "B1:0"), ("beam-2", "B1:1")],
-        [("beam-2", "B1:2")],
-    ]
-    said = run.report(both)
-    assert "| knowledge update | 2 | 0.500 | 1.000 |" in said
-    assert "| document per exchange, own, hybrid | 2 |" in said.rpartition("without an answer")[2]
-
-
 def test_locomo_is_read_as_beir_folders(modules, tmp_path):
     folder = tmp_path / "conv-1"
     folder.mkdir()
@@ -321,21 +293,3 @@ async def test_longmemeval_goes_through_the_tools_of_the_server(modules, made_up
     said = run.report(rows)
     assert "| sessions, document per session, own, hybrid | 2 | 0.750 | 1.000 |" in said
     assert "| multi-session | 1 | 0.500 | 1.000 |" in said
-
-
-async def test_growth_searches_each_question_among_more_and_more_histories(
-    modules, made_up, monkeypatch
-):
-    async def opened() -> Shared:
-        client = await open_client(url=":memory:", timeout=5)
-        return assemble(make_settings(), client, registry(FakeEncoder())).shared
-
-    growth = modules["growth"]
-    monkeypatch.setattr(growth, "SIZES", (1, 2, 4))
-    histories = modules["histories"].read(made_up)
-    rows = await growth.run(histories, lambda _: make_server(make_settings(), opened))
-
-    assert [(row.histories, row.sessions) for row in rows] == [(1, 3), (2, 6)]
-    assert rows[0].recall_at_5 == 1.0
-    assert "| 1 | 3 | " in growth.table(rows)
-    assert growth.plot(rows).count("<polyline") == 3

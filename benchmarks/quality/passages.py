@@ -14,6 +14,7 @@ import html
 import json
 import re
 import shutil
+import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Mapping
@@ -26,7 +27,6 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "lib"))
 import servers
 from jsonrpc import StdioServer
 
-import answers
 from mcp_server_qdrant.core.sentences import tokens
 
 HERE = servers.BUILD / "bench" / "passages"
@@ -89,6 +89,17 @@ def judged(
     return figures
 
 
+def ingest(contestant: servers.Contestant, folder: Path) -> None:
+    """Each folder into a collection of its name."""
+    for part in sorted(folder.iterdir()):
+        command = [*contestant.command, "ingest", str(part), "--collection", part.name, "--create"]
+        environment = contestant.environment()
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        print(part.name, *done.stdout.splitlines()[-1:], file=sys.stderr, flush=True)
+        if done.returncode:
+            raise SystemExit(done.stderr)
+
+
 def true(server: StdioServer, one: Mapping[str, Any]) -> bool:
     """Whether a quote stands in its part, but for white space."""
     found = server.call("qdrant-get", {"ids": [one["id"]]})["structuredContent"]["documents"]
@@ -113,7 +124,7 @@ def main() -> None:
     if not arguments.keep:
         shutil.rmtree(HERE, ignore_errors=True)
         (HERE / "data").mkdir(parents=True)
-        answers.ingest(contestant, arguments.folder / "docs")
+        ingest(contestant, arguments.folder / "docs")
     kinds: dict[str, list[dict[str, float]]] = defaultdict(list)
     server = contestant.start()
     server.handshake()

@@ -66,16 +66,6 @@ def opened(
     return services
 
 
-async def test_a_text_that_stays_as_it_was_costs_no_request(opened, stub):
-    async with opened() as services:
-        await remember(services, "notes", "roses need sun", id="roses")
-        stub.requests.clear()
-        await remember(services, "notes", "roses need sun", id="roses", tags=["garden"])
-        await remember(services, "notes", "moss likes shade")
-
-    assert stub.inputs == [["moss likes shade"]]
-
-
 async def test_without_a_provider_texts_are_stored_and_found_by_keyword(opened, stub):
     async with opened(embedding_provider="none") as services:
         (stored,) = await remember(services, "notes", "roses need sun")

@@ -68,6 +68,7 @@ def test_a_line_that_is_no_message_is_answered_by_an_error(line, code, own):
     assert answer["jsonrpc"] == "2.0"
     assert (answer["id"], answer["error"]["code"]) == (own, code)
     assert answer["error"]["message"].endswith(".")
+    assert answer["error"]["message"].startswith("Batches") is line.startswith("[")
 
 
 @pytest.mark.parametrize(

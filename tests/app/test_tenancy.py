@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server_qdrant.app.services import KEPT, Services, Shared, assemble
+from mcp_server_qdrant.app.services import KEPT, Services, Shared
 from mcp_server_qdrant.core.context import Caller, calling
-from mcp_server_qdrant.core.errors import RequestError, UnknownCollection
+from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.server.remote import RemoteClient
@@ -106,36 +106,6 @@ async def test_a_tenant_sees_and_changes_its_own_earlier_versions_alone(house):
         assert await one.catalog.names() == ("notes",)
 
 
-async def test_the_same_text_and_the_same_id_are_two_memories(house):
-    red, blue = house.of("red"), house.of("blue")
-    (mine,) = await remember(red, "notes", "The key is under the pot.")
-    (theirs,) = await remember(blue, "notes", "The key is under the pot.")
-    (a,) = await remember(red, "notes", "red's plan", id="plan")
-    (b,) = await remember(blue, "notes", "blue's plan", id="plan")
-
-    assert mine.document == theirs.document
-    assert not set(mine.ids) & set(theirs.ids)
-    assert not set(a.ids) & set(b.ids)
-    assert not b.updated
-    assert [d.text for d in (await red.lookup.get(["plan"]))[0]] == ["red's plan"]
-    assert [d.text for d in (await blue.lookup.get(["plan"]))[0]] == ["blue's plan"]
-
-
-async def test_a_collection_without_own_points_does_not_exist(house):
-    red, blue = house.of("red"), house.of("blue")
-    await remember(blue, "blues", "a text")
-
-    assert await red.catalog.names() == ()
-    assert await red.catalog.describe() == []
-    with pytest.raises(UnknownCollection, match="Call qdrant-collections for the names"):
-        await find(red, "text", "bluess")
-    (done,) = await remember(red, "blues", "another text")
-
-    assert done.created_collection
-    assert [(one.name, one.points) for one in await red.catalog.describe()] == [("blues", 1)]
-    assert [(one.name, one.points) for one in await blue.catalog.describe()] == [("blues", 1)]
-
-
 async def test_what_a_collection_is_about_is_made_of_own_texts(house):
     red, blue = house.of("red"), house.of("blue")
     await remember(blue, "notes", *["zebrafish budget"] * 2, "zebrafish plan")
@@ -168,18 +138,6 @@ async def test_tags_and_spelling_are_of_own_texts(house):
         [("tags", "green")],
         [("tags", "green"), ("metadata.tags", "green")],
     )
-
-
-async def test_where_no_tenants_are_kept_apart_a_filter_may_ask_about_ids():
-    async with memory_engine() as engine:
-        alone = assemble(make_settings(), engine, registry(FakeEncoder()))
-        await remember(alone, "notes", "the handbook", id="handbook")
-        await remember(alone, "notes", "another handbook")
-
-        where = {"must": [{"key": "doc.id", "match": {"value": "handbook"}}]}
-        page = await find(alone, "handbook", "notes", query_filter=where)
-
-    assert texts(page) == ["the handbook"]
 
 
 async def test_a_tenant_hears_of_better_matches_in_its_own_texts_alone(house):

@@ -164,24 +164,6 @@ def test_the_map_has_regions_is_zoomed_and_moved_and_hides_a_collection(host):
     assert look(app, "place.filter((one, n) => n % 3 === 2 && one > 0).length") == 30
 
 
-def test_three_dimensions_turn_when_dragged_and_a_point_that_is_no_hit_is_read(host):
-    app = host()
-    app.show({"dimensions": 3, "collections": ["letters"]})
-    app.app.get_by_text("10 points").wait_for()
-    before = spot(app, "at(0)")
-    box = app.app.locator("canvas").bounding_box()
-    app.page.mouse.move(box["x"] + 200, box["y"] + 200)
-    app.page.mouse.down()
-    app.page.mouse.move(box["x"] + 320, box["y"] + 240)
-    app.page.mouse.up()
-    assert spot(app, "at(0)") != before
-    assert look(app, "camera.turn.yaw") > 1
-
-    app.page.mouse.click(**spot(app, "at(3)"))
-    app.app.get_by_label("Text of a point").get_by_text("alpha").wait_for()
-    assert app.called()[0][1]["ids"] == [look(app, "panel.about(3).id")]
-
-
 def test_points_searches_and_errors_go_through_the_host(host):
     app = host()
     app.show({"collections": ["notes"], "limit": 12}, points=False)

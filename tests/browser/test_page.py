@@ -2,11 +2,9 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
-import httpx
 import pytest
 
 from mcp_server_qdrant.evaluation.labels import read_labels
@@ -586,44 +584,3 @@ def test_everything_can_be_reached_with_the_keyboard(start):
 
     assert wanted <= seen
     settled(page)
-
-
-def test_the_command_serves_the_page_on_loopback(browser, served, tmp_path, model_dir):
-    process = forked.Popen(
-        [sys.executable, "-P", "-m", "mcp_server_qdrant", "viz"],
-        env=clean_environment(served.env),
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        address = process.stdout.readline().strip()
-        assert address.startswith("http://127.0.0.1:")
-        plain, _, key = address.partition("?key=")
-        assert len(key) > 40
-        for path in ("viz", "viz/api/about", "mcp"):
-            url = plain.replace("viz", path)
-            assert httpx.request("POST" if path != "viz" else "GET", url).status_code == 403
-        page = browser.new_page()
-        page.set_default_timeout(PATIENCE)
-        page.goto(address)
-        page.wait_for_selector("canvas")
-        assert key not in page.url
-        page.close()
-    finally:
-        process.terminate()
-        process.wait(timeout=30)
-        process.stdout.close()
-
-
-def test_a_port_that_is_taken_is_one_sentence(served, tmp_path):
-    done = forked.run(
-        [sys.executable, "-P", "-m", "mcp_server_qdrant", "viz", "--port", str(served.port)],
-        env=clean_environment(served.env),
-        cwd=tmp_path,
-        timeout=60,
-    )
-
-    assert done.returncode == 2
-    assert f"Port {served.port} of 127.0.0.1 cannot be used" in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1

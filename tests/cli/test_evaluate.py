@@ -26,15 +26,6 @@ def test_a_fault_is_one_sentence_and_status_2(invoke, tmp_path, content, argumen
     assert sentence in done.stderr
 
 
-def test_a_server_that_cannot_be_reached_is_status_1(invoke, tmp_path):
-    path = tmp_path / "queries.json"
-    path.write_text(ROW, "utf-8")
-    done = invoke("eval", "--queries", str(path), QDRANT_URL="http://127.0.0.1:9")
-
-    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert "cannot be reached" in done.stderr
-
-
 @pytest.mark.parametrize("arguments", [(), ("--queries", "q.json", "--why", "key", "shed")])
 def test_either_queries_or_a_text_that_was_missed_is_given(invoke, arguments):
     done = invoke("eval", *arguments, QDRANT_URL=":memory:")

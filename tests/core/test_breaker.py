@@ -28,6 +28,7 @@ def test_a_success_in_between_starts_the_count_anew():
     for _ in range(5):
         breaker.failed("fault")
         breaker.failed("fault")
+        assert not breaker.open
         breaker.succeeded()
     assert (breaker.open, breaker.reason) == (False, None)
 

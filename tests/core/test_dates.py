@@ -24,6 +24,7 @@ STORED = {"created_at": "2026-04-01T00:00:00Z", "updated_at": "2026-05-01T00:00:
     [
         ({"metadata": {"date": "2023-05-08"}}, "2023-05-08"),
         ({"metadata": {"created_at": "2023-05-08T10:00Z"}}, "2023-05-08"),
+        ({"metadata": {"created_at": "2023-05-09", "date": "2023-05-08"}}, "2023-05-08"),
         ({"dated": True}, "2026-04-01"),
         ({"dated": True, "file": {}}, "2026-04-01"),
         ({}, "2026-05-01"),  # a note: when it was stored or corrected

@@ -61,29 +61,6 @@ def test_a_second_client_is_told_in_a_sentence_and_served_once_the_first_has_gon
     assert second.close()[0] == 0
 
 
-def test_one_that_would_share_the_folder_of_one_that_does_not_is_told(env, tmp_path):
-    first = RawServer(env | ALONE, tmp_path)
-    assert not stored(first, "The boat is blue.").get("isError")
-    done = started(env, tmp_path)
-    first.close()
-
-    assert (done.returncode, done.stdout) == (1, "")
-    assert IN_USE in done.stderr
-    assert done.stderr.count("\n") == 1
-
-
-def test_one_that_does_not_share_is_told_that_a_service_has_the_folder(env, tmp_path):
-    shared = RawServer(env, tmp_path)
-    stored(shared, "The boat is blue.")
-    alone = RawServer(env | ALONE, tmp_path)
-    refused = alone.call("qdrant-find", query="blue")
-    alone.close()
-
-    assert IN_USE in text_of(refused)
-    assert texts(shared) == {"The boat is blue."}
-    shared.close()
-
-
 @pytest.fixture
 def full_disk():
     """What is started meanwhile can write no byte into a file, as on a disk without room."""

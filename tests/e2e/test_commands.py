@@ -61,31 +61,6 @@ def test_what_is_ingested_is_found_at_once_and_its_versions_are_listed(client, r
     assert service_pid(Path(env["QDRANT_LOCAL_PATH"])) == pid
 
 
-def test_an_export_is_made_beside_a_client_and_ingested_again(client, run, env, tmp_path):
-    pid = service_pid(Path(env["QDRANT_LOCAL_PATH"]))
-    for text, name in (("The key is under the pot.", "key"), ("The lamp is lit.", "lamp")):
-        given = {"information": text, "id": name, "tags": ["house"], "collection_name": "house"}
-        client.call("qdrant-store", **given)
-    new = {"information": "The key is gone.", "id": "new", "collection_name": "house"}
-    client.call("qdrant-store", **new, supersedes=["key"])
-    done = run("export", "house", "out", QDRANT_READ_ONLY="true")
-    again = run("ingest", "out", "--collection", "again", "--create")
-    both = [
-        client.call("qdrant-get", ids=["key", "lamp", "new"], collection_name=name)
-        for name in ("house", "again")
-    ]
-
-    assert (done.returncode, done.stdout) == (0, "house: 3 texts in 3 files.\n")
-    assert again.stdout.startswith("again: 3 new, 0 changed, 0 removed, 0 unchanged, 0 not read")
-    was, now = ([dict(one) for one in each["structuredContent"]["documents"]] for each in both)
-    other = [
-        {key for key in one | two if one.get(key) != two.get(key)}
-        for one, two in zip(was, now, strict=True)
-    ]
-    assert [one - {"collection", "revision"} for one in other] == [set()] * 3
-    assert service_pid(Path(env["QDRANT_LOCAL_PATH"])) == pid
-
-
 def test_a_backup_is_restored_and_doctor_is_content(client, run, tmp_path):
     client.call("qdrant-store", information="The key is here.", id="key", collection_name="house")
     backup = run("backup", "kept")

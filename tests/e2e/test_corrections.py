@@ -5,7 +5,7 @@ They run on the embedded engine, and on a Qdrant server where `QDRANT_TEST_URL` 
 
 import pytest
 
-from tests.e2e.test_tending import Agent, agent, elsewhere, env, place
+from tests.e2e.test_tending import Agent, agent, env, place
 from tests.qdrant_server import EITHER_ENGINE
 
 __all__ = ["agent", "env", "place"]
@@ -19,11 +19,6 @@ pytestmark = EITHER_ENGINE
             "Billing uses SQLite.",
             "The billing database was moved to Postgres 16.",
             "The oak in the garden is old.",
-        ),
-        (
-            "The payment term is 14 days.",
-            "The payment term is 30 days now.",
-            "The harbour office opens at eight.",
         ),
         (
             "Backups are kept for a week.",
@@ -42,45 +37,6 @@ def test_a_text_that_says_otherwise_names_what_it_may_correct(
     assert "near" not in unrelated, text
     assert old in [one["id"] for one in done["near"]]
     assert f"id {old}" in told
-
-
-def test_stored_texts_are_linked_lifted_and_freed_by_a_deletion(agent: Agent, place: str) -> None:
-    first = agent.store("Invoices go out on Mondays.", place, id="first")
-    second = agent.store("Invoices go out on Wednesdays.", elsewhere(place), id="second")
-    new = agent.store("Invoices go out on Fridays.", place, id="third")
-    said, _ = agent.ask("store", id=new, supersedes=[first, second])
-    linked = [one["superseded_by"] for one in agent.get(first, second)]
-    lifted, _ = agent.ask("store", id=new, supersedes=[])
-    free = [one.get("superseded_by") for one in agent.get(first, second)]
-    agent.ask("store", id=new, supersedes=first)
-    agent.ask("delete", ids=[new])
-    (alone,) = agent.get(first)
-    found = agent.find("when do invoices go out?", place)
-
-    assert f"Superseded: id {first}, {second}." in said
-    assert linked == [new, new]
-    assert f"Superseded no more: id {first}, {second}." in lifted
-    assert free == [None, None]
-    assert "superseded_by" not in alone
-    assert [one["id"] for one in found] == [first]
-    assert "superseded_by" not in found[0]
-    agent.printed -= {new}
-
-
-def test_a_superseded_text_that_is_stored_again_stays_so_and_that_is_said(
-    agent: Agent, place: str
-) -> None:
-    old = agent.store("The release is on Monday.", place)
-    new = agent.store("The release is on Thursday.", place, supersedes=old)
-    said, done = agent.ask("store", information="The release is on Monday.", collection_name=place)
-    (still,) = agent.get(old)
-    agent.ask("store", id=old, supersedes=new)
-    back, gone = agent.get(old, new)
-
-    assert done["superseded_by"] == still["superseded_by"] == new
-    assert f"superseded by id {new}" in said
-    assert "superseded_by" not in back
-    assert gone["superseded_by"] == old
 
 
 def test_a_text_that_was_changed_says_since_when_it_stands_so(agent: Agent, place: str) -> None:
@@ -111,22 +67,6 @@ def test_a_text_that_was_changed_says_since_when_it_stands_so(agent: Agent, plac
                 "Billing uses SQLite.",
                 "The billing database was moved to Postgres 16.",
                 "Billing database: upgraded to Postgres 17.",
-            ],
-        ),
-        (
-            "what database does billing use",
-            [
-                "Billing uses the database SQLite.",
-                "Billing moved its database to Postgres 16.",
-                "Decision: the database of billing is upgraded to Postgres 17.",
-            ],
-        ),
-        (
-            "what does deploy run on",
-            [
-                "The deploy runs on Jenkins.",
-                "The deploy was switched from Jenkins to GitHub Actions.",
-                "Deploys now run on Buildkite.",
             ],
         ),
         (

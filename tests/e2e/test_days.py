@@ -7,14 +7,6 @@ from tests.qdrant_server import EITHER_ENGINE
 
 pytestmark = EITHER_ENGINE
 
-MAIL = """From: ada@example.com
-To: ben@example.com
-Subject: The crane
-Date: Fri, 27 Nov 2026 23:30:00 +0000
-
-The crane of the harbour is mended.
-"""
-
 
 @pytest.fixture
 def clients(env, tmp_path):
@@ -47,23 +39,3 @@ def test_two_clients_in_two_time_zones_have_days_of_their_own(clients):
     assert found(los_angeles, "2026-11-27") == {"The crane is mended.": "2026-11-27"}
     refused = berlin.call("qdrant-find", query="crane", since="03/04/2026")
     assert "may be 2026-04-03 or 2026-03-04" in text_of(refused)
-
-
-def test_the_day_of_a_mail_is_that_of_the_person(env, tmp_path, clients):
-    mails = tmp_path / "mails"
-    mails.mkdir()
-    (mails / "crane.eml").write_text(MAIL)
-    berlin = {"TZ": "Europe/Berlin", "SYNC_SOURCES": f'{{"{mails}": "mails"}}'}
-    server = RawServer(env | berlin, tmp_path)
-    try:
-        while not (results := _results(server)):
-            pass
-    finally:
-        server.close()
-
-    assert [one["date"] for one in results] == ["2026-11-28"]
-
-
-def _results(server):
-    page = server.call("qdrant-find", query="crane harbour", collections=["mails*"])
-    return page.get("structuredContent", {}).get("results")

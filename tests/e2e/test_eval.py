@@ -1,9 +1,6 @@
 """The command as a person calls it: what it prints, writes and returns."""
 
 import json
-import os
-import pty
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -59,28 +56,3 @@ def test_the_tables_go_to_stdout_and_every_figure_to_the_json_file(filled, tmp_p
     assert told["keyword"]["mean"]["hit@1"] == told["keyword"]["queries"][1]["hit@1"] == 1
     assert told["keyword"]["queries"][0]["found"][0] == told["keyword"]["queries"][0]["expected"][0]
     assert set(told["hybrid"]["latency_ms"]) == {"p50", "p95"}
-
-
-def test_ctrl_c_ends_it_with_one_line_and_status_130(filled, queries, tmp_path):
-    many = str(tmp_path / "many.json")
-    Path(many).write_text(json.dumps(json.loads(Path(queries).read_text("utf-8")) * 300), "utf-8")
-    ours, theirs = pty.openpty()
-    process = forked.Popen(
-        [*COMMAND, "eval", "--queries", many],
-        env=clean_environment(filled),
-        stdout=subprocess.PIPE,
-        stderr=theirs,
-    )
-    os.close(theirs)
-    with open(ours, "rb", buffering=0) as terminal:  # noqa: PTH123
-        said = b""
-        while b"Queries: " not in said:
-            said += terminal.read(100)
-        process.send_signal(signal.SIGINT)
-        status = process.wait(timeout=30)
-        said += terminal.read(4000)
-    shown, _ = process.communicate()
-
-    assert (status, shown) == (130, b"")
-    assert said.endswith(b"mcp-server-qdrant: Interrupted.\r\n")
-    assert b"Traceback" not in said

@@ -59,26 +59,6 @@ def test_what_a_client_starts_holds_neither_models_nor_an_engine(env, tmp_path):
     server.close()
 
 
-def test_five_clients_share_one_service_and_all_find_and_store_at_once(env, tmp_path):
-    servers = [RawServer(env, tmp_path) for _ in range(CLIENTS)]
-    stored = at_once(
-        servers, lambda number, server: [store(server, f"{number}-{n}") for n in range(4)]
-    )
-    pid = service_pid(tmp_path / "engine")
-    found = at_once(servers, lambda _, server: find(server))
-    ids = [f"{number}-{n}" for number in range(CLIENTS) for n in range(4)]
-    got = at_once(
-        servers, lambda _, server: server.call("qdrant-get", ids=ids, collection_name="facts")
-    )
-
-    assert stored == [[True] * 4] * CLIENTS
-    assert ["collections" in one["structuredContent"] for one in found] == [False] * CLIENTS
-    assert [one["structuredContent"]["missing"] for one in got] == [[]] * CLIENTS
-    assert service_pid(tmp_path / "engine") == pid is not None
-    for server in servers:
-        assert server.close() == (0, "")
-
-
 def test_clients_that_start_at_once_start_one_service(env, tmp_path):
     servers = at_once([env] * CLIENTS, lambda _, env: RawServer(env, tmp_path))
     stored = at_once(servers, lambda number, server: store(server, str(number)))

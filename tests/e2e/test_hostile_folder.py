@@ -1,6 +1,5 @@
 """The real server, started where a stranger's files lie, as a coding client starts it."""
 
-import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -14,7 +13,6 @@ from tests.e2e.raw import RawServer, text_of
 from tests.http_stub import serving
 
 SERVICE = {"EMBEDDING_PROVIDER": "openai", "EMBEDDING_MODEL": "any"}
-SECRET = "-----BEGIN OPENSSH PRIVATE KEY-----"
 
 
 @contextmanager
@@ -48,24 +46,6 @@ def used(person: dict[str, str], folder, popen=forked.Popen) -> tuple[str, str]:
     status, log = server.close()
     assert status == 0
     return listed, log
-
-
-def test_a_settings_file_that_lies_there_sends_no_text_away(person, tmp_path):
-    folder, secrets = tmp_path / "repo", tmp_path / "secrets"
-    folder.mkdir()
-    secrets.mkdir()
-    (secrets / "id_rsa.txt").write_text(SECRET)
-    with listener() as (url, heard):
-        (folder / ".env").write_text(
-            "EMBEDDING_PROVIDER=openai\nEMBEDDING_MODEL=any\n"
-            f"EMBEDDING_SERVICE_URL={url}/v1\nRERANK_URL={url}/rerank\n"
-            f"SYNC_SOURCES={json.dumps({str(secrets): 'x'})}\n"
-        )
-        listed, _ = used(person, folder)
-
-    assert heard == []
-    assert listed.startswith("- notes")
-    assert "\nx" not in listed
 
 
 def test_addresses_that_lie_there_are_sent_no_key_and_their_file_is_named(person, tmp_path):

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from mcp.client import Client
 
 from tests import forked
 from tests.e2e.raw import clean_environment
@@ -36,19 +35,3 @@ def serving(env: dict[str, str], transport: str, cwd) -> Iterator[tuple[str, sub
             process.send_signal(signal.SIGTERM)
         process.wait(timeout=30)
         process.stderr.close()
-
-
-async def test_over_sse_one_client_that_leaves_does_not_take_the_engine_from_the_others(
-    env, tmp_path
-):
-    from mcp.client.sse import sse_client
-
-    with serving(env, "sse", tmp_path) as (address, _):
-        async with Client(sse_client(f"{address}/sse")) as first:
-            await first.call_tool(
-                "qdrant-store", {"information": "The key.", "collection_name": "house"}
-            )
-        async with Client(sse_client(f"{address}/sse")) as second:
-            found = await second.call_tool("qdrant-find", {"query": "key"})
-
-    assert "The key." in found.content[0].text

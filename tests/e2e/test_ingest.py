@@ -55,25 +55,6 @@ def test_a_folder_is_searchable_after_ingest_and_in_step_after_sync(env, tmp_pat
     ]
 
 
-def test_on_a_terminal_a_line_says_how_far_it_is(env, notes):
-    ours, theirs = pty.openpty()
-    process = forked.Popen(
-        [*COMMAND, "ingest", str(notes), "--collection", "notes"],
-        env=clean_environment(env),
-        stdout=subprocess.PIPE,
-        stderr=theirs,
-    )
-    os.close(theirs)
-    shown, _ = process.communicate(timeout=120)
-    with open(ours, "rb", buffering=0) as terminal:  # noqa: PTH123
-        said = terminal.read(10_000)
-
-    assert said.startswith(b"\r\x1b[KLooking for files")
-    assert b"\n" not in said
-    assert said.endswith(b"\r\x1b[K"), "the line is empty at the end"
-    assert shown.startswith(b"notes: 2 new")
-
-
 def test_a_watched_folder_is_followed_until_it_is_interrupted(env, notes):
     process = forked.Popen(
         [*COMMAND, "sync", str(notes), "--collection", "notes", "--watch"],

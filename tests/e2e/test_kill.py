@@ -2,7 +2,6 @@
 
 import random
 import shutil
-import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -13,76 +12,6 @@ import pytest
 from tests.e2e.raw import RawServer, kill_service, text_of
 
 pytestmark = pytest.mark.model(False)
-
-STORES = 6
-
-
-def _store_some(server: RawServer, round_: int, kill) -> list[str]:
-    """Stores a few texts, `kill` striking at one of them; the ids that were acknowledged."""
-    acknowledged = []
-    strike = round_ % STORES
-    for number in range(STORES):
-        key = f"r{round_}-{number}"
-        text = f"Fact {number} of round {round_}: shelf {round_ * 31 + number}."
-        arguments = {"information": text, "collection_name": "facts", "id": key}
-        server.send("tools/call", {"name": "qdrant-store", "arguments": arguments})
-        if number == strike:
-            kill()
-        try:
-            message = server.answer()
-        except EOFError:
-            break
-        if not message["result"].get("isError"):
-            acknowledged.append(key)
-    return acknowledged
-
-
-def _missing(server: RawServer, ids: list[str]) -> list[str]:
-    missing: list[str] = []
-    for first in range(0, len(ids), 50):
-        wanted = ids[first : first + 50]
-        got = server.call("qdrant-get", ids=wanted, collection_name="facts")
-        if got.get("isError"):
-            missing += wanted
-        else:
-            missing += got["structuredContent"]["missing"]
-    return missing
-
-
-def test_every_acknowledged_store_survives_kills_of_the_service(env, tmp_path, rounds):
-    folder = Path(env["QDRANT_LOCAL_PATH"])
-    server = RawServer(env, tmp_path)
-    server.call("qdrant-store", information="The first.", collection_name="facts", id="first")
-    acknowledged, killed = ["first"], 0
-    for round_ in range(rounds):
-
-        def kill() -> None:
-            nonlocal killed
-            while not kill_service(folder):  # which may not be back from the last time
-                time.sleep(0.001)
-            killed += 1
-
-        acknowledged += _store_some(server, round_, kill)
-
-    assert killed == rounds
-    assert len(acknowledged) >= rounds * (STORES - 1)  # one is under way at a kill
-    assert _missing(server, acknowledged) == []
-    server.close()
-
-
-def test_every_acknowledged_store_survives_kills_of_the_pipe(env, tmp_path, rounds):
-    acknowledged = []
-    for round_ in range(rounds):
-        server = RawServer(env, tmp_path)
-        acknowledged += _store_some(server, round_, server.process.kill)
-        server.kill()
-
-    server = RawServer(env, tmp_path)
-
-    # Each round is cut off at another store, and those before it were answered.
-    assert len(acknowledged) >= sum(round_ % STORES for round_ in range(rounds))
-    assert _missing(server, acknowledged) == []
-    server.close()
 
 
 def test_a_server_whose_data_folder_is_deleted_goes_on_with_a_new_one(env, tmp_path):

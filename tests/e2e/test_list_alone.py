@@ -39,22 +39,6 @@ def test_each_is_named_in_the_list_and_a_folder_is_followed_by_the_command_told(
     assert shlex.split(command) == ["mcp-server-qdrant", "init", "--folder", followed]
 
 
-def test_a_collection_gets_a_description_and_a_folder(agent, tmp_path):
-    about = {"description": "Letters since 2019", "folder": "."}
-    told = agent.call("qdrant-store", collection_name="letters", about=about)
-    listed = agent.call("qdrant-collections")["structuredContent"]["collections"]
-    agent.call("qdrant-store", information="The mayor wrote about the crane.")
-    found = agent.call("qdrant-find", query="mayor crane")["structuredContent"]["results"]
-    taken = {"description": "", "folder": ""}
-    agent.call("qdrant-store", collection_name="letters", about=taken)
-    again = agent.call("qdrant-collections")["structuredContent"]["collections"]
-
-    assert told["structuredContent"]["folder"] == str(tmp_path / "work")
-    assert [one["description"] for one in listed] == ["Letters since 2019"]
-    assert [one["collection"] for one in found] == ["letters"]
-    assert [one.get("description") for one in again] != ["Letters since 2019"]
-
-
 REFUSED = [
     ({"about": {"describe": "x"}, "collection_name": "notes"}, "about takes description"),
     ({"about": {"folder": 7}, "collection_name": "notes"}, "about takes description"),

@@ -99,29 +99,3 @@ def test_what_is_accepted_must_be_there(env, tmp_path):
     assert run(env, "describe", "facts", "Facts of all kinds")[:2] == (0, "facts: described.\n")
     assert run(env | {"QDRANT_READ_ONLY": "true"}, "accept-loss", "facts")[0] == 2
     assert run(env | {"QDRANT_COLLECTIONS": "other*"}, "accept-loss", "facts")[0] == 2
-
-
-def test_damaged_caches_cost_no_text_and_no_search(env, tmp_path):
-    folder, cache = Path(env["QDRANT_LOCAL_PATH"]), tmp_path / "cache"
-    env = env | {"QDRANT_CACHE_PATH": str(cache)}
-    server = stored(env, tmp_path)
-    ids = [f"fact-{number}" for number in range(FACTS)]
-    for one in ids:
-        server.call("qdrant-store", information=f"A {one}.", collection_name="facts", id=one)
-    whole = search(server)["structuredContent"]["results"]
-    server.close()
-    for damage in (lambda data: b"\xff" * len(data), lambda _: b"", lambda data: data[::2]):
-        with ended(folder):
-            kept = [one for one in cache.rglob("*") if one.is_file()]
-            kept += folder.glob("spaces/*/points")
-            for path in kept:
-                path.write_bytes(damage(path.read_bytes()))
-        assert kept
-
-        server = RawServer(env, tmp_path)
-        got = server.call("qdrant-get", ids=ids, collection_name="facts")["structuredContent"]
-        found = search(server)["structuredContent"]["results"]
-        server.close()
-
-        assert "missing" not in got or got["missing"] == []
-        assert [one["id"] for one in found] == [one["id"] for one in whole]

@@ -3,18 +3,13 @@
 import asyncio
 import itertools
 import json
-import sys
-from pathlib import Path
 
 import httpx
 import pytest
 from mcp.client import Client
 
-from tests import forked
-from tests.e2e.raw import RawServer, clean_environment, service_pid, text_of
 from tests.e2e.test_drain import ACCEPT, engine, settings  # noqa: F401
 from tests.e2e.test_http import serving
-from tests.listening import free_port
 from tests.support import HELLO
 
 pytestmark = pytest.mark.model(False)
@@ -97,55 +92,3 @@ async def test_one_server_that_ends_leaves_the_other_its_engine(engine, tmp_path
             found = await client.call_tool("qdrant-find", {"query": "key"})
 
     assert "under the mat" in found.content[0].text
-
-
-def test_a_second_server_over_http_on_one_folder_says_why_not_and_ends(env, tmp_path):
-    with serving(env, "streamable-http", tmp_path):
-        done = forked.run(
-            [sys.executable, "-P", "-m", "mcp_server_qdrant", "--transport", "streamable-http"],
-            env=clean_environment(env | {"FASTMCP_PORT": str(free_port())}),
-            cwd=tmp_path,
-            timeout=60,
-        )
-
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == (
-        "mcp-server-qdrant: Another process serves these collections: end it, or set "
-        "QDRANT_LOCAL_PATH to another folder.\n"
-    )
-
-
-async def test_a_server_over_http_takes_the_folder_and_serves_the_clients_over_stdio(env, tmp_path):
-    folder = Path(env["QDRANT_LOCAL_PATH"])
-    pipe = await asyncio.to_thread(RawServer, env, tmp_path)
-    before = pipe.call("qdrant-store", information="The boat is blue.", collection_name="notes")
-    background = service_pid(folder)
-    with serving(env, "streamable-http", tmp_path) as (address, process):
-        found = await asyncio.to_thread(pipe.call, "qdrant-find", query="boat")
-        meanwhile = service_pid(folder)
-        later = await asyncio.to_thread(RawServer, env, tmp_path)
-        stored = await asyncio.to_thread(
-            later.call, "qdrant-store", information="The boat is red.", collection_name="notes"
-        )
-        async with Client(f"{address}/mcp") as client:
-            both = await client.call_tool("qdrant-find", {"query": "boat"})
-        process.terminate()
-        during = await asyncio.to_thread(pipe.call, "qdrant-find", query="boat")
-        status = await asyncio.to_thread(process.wait, 30)
-        again = await asyncio.to_thread(pipe.call, "qdrant-find", query="boat")
-    after = service_pid(folder)
-    ends = [await asyncio.to_thread(one.close) for one in (pipe, later)]
-
-    assert not before.get("isError")
-    assert not stored.get("isError")
-    assert "The boat is blue." in text_of(found)
-    assert {one["text"] for one in both.structured_content["results"]} == {
-        "The boat is blue.",
-        "The boat is red.",
-    }
-    assert "The boat is red." in text_of(during)
-    assert "The boat is red." in text_of(again)
-    assert meanwhile == process.pid != background
-    assert after not in (None, process.pid)
-    assert status == 0
-    assert ends == [(0, "")] * 2

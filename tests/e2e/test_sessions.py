@@ -96,17 +96,3 @@ def test_no_secret_reaches_the_store_the_caches_or_the_log(env, tmp_path, projec
     for secret in SECRETS:
         assert secret.encode() not in kept
         assert secret not in done.stdout + done.stderr + stored + answer + whole + log
-
-
-def test_what_is_broken_is_said_and_sync_keeps_what_is_gone_where_that_is_asked(env, projects):
-    written(projects, [*exchange(0, "Which lamp?", "The red one."), "{broken"], SECOND)
-    command = (projects, "--collection", "sessions", "--include", "*.jsonl")
-    first = run(env, "ingest", *command)
-    next(one for one in projects.rglob("*.jsonl") if one.name != SECOND).unlink()
-    kept = run(env, "sync", *command, "--keep")
-    mirrored = run(env, "sync", *command)
-
-    assert first.stdout.startswith("sessions: 2 new, 0 changed, 0 removed, 0 unchanged, 0 not read")
-    assert f"  projects/-home-ada-shed/{SECOND} line 5 is not JSON\n" in first.stdout
-    assert kept.stdout.startswith("sessions: 0 new, 0 changed, 0 removed, 1 unchanged, 0 not read")
-    assert mirrored.stdout.startswith("sessions: 0 new, 0 changed, 1 removed, 1 unchanged")

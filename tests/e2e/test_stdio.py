@@ -68,16 +68,6 @@ def test_end_of_input_while_the_model_is_being_loaded_is_no_abort(env, tmp_path)
 
 
 @pytest.mark.model(True)
-def test_a_model_that_does_not_exist_is_one_line_in_the_log_and_the_answers_sentence(env, tmp_path):
-    server = RawServer(env | {"EMBEDDING_MODEL": "all-MiniLM-L6-v2"}, tmp_path)
-    stored = server.call("qdrant-store", information="A text.", collection_name="notes")
-    status, log = server.close()
-
-    assert "fastembed has no model 'all-MiniLM-L6-v2'. Did you mean" in text_of(stored)
-    assert (status, log.count("\n"), log.count("has no model")) == (0, 1, 1)
-
-
-@pytest.mark.model(True)
 def test_points_stored_without_a_model_get_their_vector_once_it_is_there(env, tmp_path):
     offline = {k: v for k, v in env.items() if k != "EMBEDDING_MODEL_PATH"}
     offline["FASTEMBED_CACHE_PATH"] = str(tmp_path / "empty")

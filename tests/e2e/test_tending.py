@@ -18,7 +18,6 @@ from tests.e2e.raw import RawServer, settings_on, text_of
 from tests.qdrant_server import EITHER_ENGINE
 
 pytestmark = EITHER_ENGINE
-DECIDED = "We decided to ship the billing service on Postgres, because the team knows it."
 PRINTED = re.compile(r"\bid (?!as\b)([\w./:-]*\w)")  # ids as answers print them
 
 
@@ -83,45 +82,6 @@ def agent(env: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iter
 def place() -> str:
     """A collection that no other task has: its letters tell it from near names."""
     return f"task-{uuid4().hex}"
-
-
-def elsewhere(place: str) -> str:
-    """Another collection of the same task."""
-    return f"archive-{place[:4:-1]}"
-
-
-def test_a_decision_is_remembered_and_found_under_one_id(agent, place):
-    own = agent.store(DECIDED, place, tags=["decision"])
-    text, found = agent.ask("find", query="which database for billing?", collections=[place])
-    got_text, got = agent.ask("get", ids=[own])
-
-    assert f"(id {own}, " in text.splitlines()[0]
-    assert found["results"][0]["id"] == got["documents"][0]["id"] == own
-    assert got_text.startswith(f"{place} (id {own})\n> {DECIDED}")
-
-
-def test_a_newer_decision_takes_the_place_of_the_older(agent, place):
-    old = agent.store("The sauna opens at six.", place)
-    new = agent.store("Since the renovation the sauna opens at eight.", place, supersedes=old)
-    text, found = agent.ask("find", query="when does the sauna open?", collections=[place])
-    (retired,) = agent.get(old)
-
-    assert [one["id"] for one in found["results"]] == [new, old]
-    assert found["results"][0]["supersedes"] == old
-    assert retired["superseded_by"] == new
-    assert f"supersedes: id {old}" in text
-    assert f"superseded by: id {new}" in text
-
-
-def test_what_was_decided_since_may(agent, place):
-    for day, text in (("2026-03-02", "pay weekly"), ("2026-05-04", "pay monthly")):
-        agent.store(f"Decision: {text}.", place, tags=["decision"], metadata={"created_at": day})
-    agent.store("Lunch was good.", place, tags=["diary"], metadata={"created_at": "2026-06-01"})
-    _, listed = agent.ask("find", collections=[place], since="2026-05", tags=["decision"])
-    asked = agent.find("what did we decide on pay?", place, since="2026-05", tags="decision")
-
-    assert [one["text"] for one in listed["results"]] == ["Decision: pay monthly."]
-    assert [one["date"] for one in asked] == ["2026-05-04"]
 
 
 def test_a_text_of_another_program_or_from_the_web_is_said_to_be(agent, env, place, tmp_path):

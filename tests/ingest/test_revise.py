@@ -89,6 +89,16 @@ class TestMove:
         assert (await whole(services, "x", "archive")).text == LONG
         assert await points_in(services, "notes") == 0
 
+    async def test_beside_its_successor_a_text_names_no_other_collection(self, services):
+        await remember(services, "notes", OTHER, id="x")
+        old = await seen(services, "x", "notes")
+        newer = NewDocument("newer", id="y")
+        await services.store.store(newer, "archive", create=True, supersedes=[old])
+        await moved(services)
+        after = await whole(services, "x", "archive")
+
+        assert (after.superseded_by, after.superseded_in) == ("y", None)
+
     async def test_sections_stay_and_the_file_is_forgotten(self, services, tmp_path):
         (tmp_path / "docs").mkdir()
         text = "# Boats\n\n" + "\n\n".join(f"## Part {n}\n\n{LONG[:600]}" for n in range(4))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_server_qdrant.ingest.secrets import MASK, masked, spans
+from mcp_server_qdrant.ingest.secrets import MASK, masked, merge, spans
 from tests.made_secrets import KINDS, SECRETS
 
 HARMLESS = [
@@ -135,3 +135,7 @@ def test_a_key_whose_end_is_missing_is_masked_as_far_as_it_goes():
 def test_no_text_keeps_it_busy(text):
     """Each takes a second or less; a pattern that goes back and forth would take hours."""
     assert isinstance(spans(text), list)
+
+
+def test_a_span_within_another_one_does_not_shorten_it():
+    assert merge([(12, 13), (0, 10), (2, 5), (9, 11)]) == [(0, 11), (12, 13)]

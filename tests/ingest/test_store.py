@@ -443,15 +443,6 @@ async def test_the_mark_is_indexed_where_another_tool_made_the_collection(
     assert PENDING_KEY == "doc.pending"
 
 
-async def test_what_was_stored_is_found_at_once(services):
-    await remember(services, "notes", "roses need sun")
-    assert texts(await find(services, "moss shade", "notes")) == ["roses need sun"]
-    await remember(services, "notes", "moss needs shade")
-    page = await find(services, "moss shade", "notes")
-
-    assert texts(page)[0] == "moss needs shade"
-
-
 async def test_texts_without_any_word_are_stored_too(engine, services):
     await remember(services, "notes", "!!! ??? ...", "🦄🦄")
 
@@ -477,22 +468,3 @@ async def test_a_long_text_comes_back_to_the_last_character(services, text):
     (found,), *_ = await services.lookup.get(["x"])
 
     assert found.text == text
-
-
-LONGER = " ".join(f"sentence number {n}." for n in range(400))
-
-
-async def test_an_update_that_was_cut_short_leaves_nothing_behind_once_it_is_done_again(
-    engine, services
-):
-    await services.store.store(NewDocument(LONGER, id="x"), "notes")
-    engine.broken_methods["delete"] = EngineFailure("cut short")
-    await services.store.store(NewDocument("short", id="x"), "notes")
-    (cut_short,), *_ = await services.lookup.get(["x"])
-    assert cut_short.text == "short"
-    engine.broken_methods.clear()
-    await services.store.store(NewDocument("short", id="x"), "notes")
-    (found,), *_ = await services.lookup.get(["x"])
-
-    assert found.text == "short"
-    assert (await engine.count("notes")).count == 1

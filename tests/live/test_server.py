@@ -11,7 +11,6 @@ from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.app.services import Services, assemble
 from mcp_server_qdrant.core.datatypes import NewDocument
-from mcp_server_qdrant.core.errors import UnknownCollection
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.registry import Registry
@@ -35,16 +34,6 @@ async def services(server: AsyncQdrantBase) -> AsyncIterator[Services]:
     made = assemble(Settings(qdrant_url=URL), server, Registry(encoder, lambda _: encoder))
     yield made
     await made.close()
-
-
-async def test_texts_of_two_collections_are_found_in_one_ranking(services):
-    for place, text in (("a", "roses need sun"), ("b", "bread needs time")):
-        await services.store.store(NewDocument(text), place, create=True)
-    page = await services.pipeline.search(SearchRequest(query="roses need sun", collections=("*",)))
-
-    assert page.results[0].document.text == "roses need sun"
-    assert {status.state for status in page.statuses} == {"ok"}
-    assert page.results[0].relevance > 0.5  # half of it is the cosine, which is 1
 
 
 async def test_each_collection_is_asked_for_one_fusion_and_exact_scores(services, monkeypatch):
@@ -84,26 +73,6 @@ async def test_each_collection_is_asked_for_one_fusion_and_exact_scores(services
     best = page.results[0]
     assert best.document.text == "roses need sun"
     assert best.why["rrf"] == pytest.approx(3 / 60)
-
-
-async def test_a_text_is_updated_read_and_filtered_by_its_metadata(services):
-    condition = {"must": [{"key": "metadata.kind", "match": {"value": "flower"}}]}
-    name = "c"
-    long = " ".join(f"sentence number {n}." for n in range(300))
-    await services.store.store(NewDocument(long, id="x"), name, create=True)
-    rose = NewDocument("roses", id="x", metadata={"kind": "flower"})
-    await services.store.store(rose, name)
-    (found,), _, failures = await services.lookup.get(["x"], collection=name)
-    request = SearchRequest(query="roses", collections=(name,), query_filter=condition)
-    page = await services.pipeline.search(request)
-
-    assert (found.text, failures) == ("roses", [])
-    assert [result.document.document for result in page.results] == ["x"]
-
-
-async def test_an_unknown_collection_is_an_error_of_ours(services):
-    with pytest.raises(UnknownCollection):
-        await services.pipeline.search(SearchRequest(query="q", collections=("nowhere",)))
 
 
 async def test_a_dense_collection_is_upgraded_copied_and_deleted_from(services, tmp_path):

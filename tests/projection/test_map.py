@@ -116,17 +116,6 @@ async def test_a_hit_in_no_collection_of_the_map_has_no_place(services):
     assert seen.notes == ("One result lies in no collection of this map, or without a vector.",)
 
 
-async def test_one_point_two_points_and_none(services):
-    assert (await view(services)).map.panels == ()
-    await remember(services, "one", "alpha")
-    seen = await view(services, "one", query="alpha")
-    assert (seen.map.panels[0].explained, seen.places[0].position) == ((0, 0, 0), [0, 0, 0])
-    await remember(services, "one", "beta gamma")
-    seen = await view(services, "one", query="alpha gamma")
-    assert seen.map.panels[0].explained == pytest.approx((1, 0, 0))
-    assert len(seen.hits) == 2
-
-
 async def test_the_same_state_is_drawn_once_also_for_those_who_ask_at_the_same_time(services):
     await remember(services, "notes", *corpus(20))
     asked = (view(services, "notes", query=one, limit=10) for one in ("ember", "copper"))

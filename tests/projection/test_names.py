@@ -29,10 +29,33 @@ def test_each_group_is_named_by_the_phrases_that_it_alone_has():
     assert not set(wings) & set(parsers)
 
 
-def test_a_phrase_stands_so_in_the_texts_and_never_goes_across_a_stop_word():
-    (found, _) = names([["the flow in a layer of the boundary"] * 5, PARSERS])
-
-    assert set(found) == {"flow", "layer", "boundary"}
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        pytest.param(
+            ["the flow in a layer of the boundary"] * 5,
+            {"flow", "layer", "boundary"},
+            id="no phrase goes across a stop word",
+        ),
+        pytest.param(
+            [f"word {letter * 5}" for letter in "abcdefghijklmnopqrst"],
+            {"word"},
+            id="what few texts have is no name",
+        ),
+        pytest.param(
+            [f"Country sourdough\nflour and {letter * 4}" for letter in "abcdefghijk"],
+            {"flour"},
+            id="a title that the parts of a document repeat counts once",
+        ),
+        pytest.param(
+            ["Icarus had wings", "the wings", "Wings of Icarus", "ICARUS"],
+            {"wings", "Icarus"},
+            id="as it is written most often",
+        ),
+    ],
+)
+def test_a_group_has_the_names_that_stand_in_its_texts(texts, expected):
+    assert set(names([texts, PARSERS])[0]) == expected
 
 
 def test_what_another_group_has_half_as_often_tells_nothing():
@@ -40,18 +63,6 @@ def test_what_another_group_has_half_as_often_tells_nothing():
 
     assert "grammar" not in names([PARSERS, both])[0]
     assert names([WINGS, WINGS]) == [[], []]
-
-
-def test_what_few_texts_of_a_group_have_is_not_its_name():
-    some = [f"word {letter * 5}" for letter in "abcdefghijklmnopqrst"]
-
-    assert names([some, WINGS])[0] == ["word"]
-
-
-def test_the_title_that_the_parts_of_a_document_repeat_counts_once():
-    parts = [f"Country sourdough\nflour and {letter * 4}" for letter in "abcdefghijk"]
-
-    assert names([parts, WINGS])[0] == ["flour"]
 
 
 def test_a_title_that_the_parts_of_another_group_repeat_stands_in_all_of_them():
@@ -65,12 +76,6 @@ def test_words_of_titles_come_before_those_of_the_text_alone():
     texts = [f"Wing number {letter * 3}\nis shown here" for letter in "abcdefghij"]
 
     assert names([texts, PARSERS])[0][0].split()[0] == "Wing"
-
-
-def test_a_name_is_written_as_it_stands_there_most_often():
-    (found, _) = names([["Icarus had wings", "the wings", "Wings of Icarus", "ICARUS"], PARSERS])
-
-    assert set(found) == {"wings", "Icarus"}
 
 
 def test_stop_words_are_those_of_each_texts_language():

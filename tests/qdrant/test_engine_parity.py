@@ -409,14 +409,6 @@ async def test_a_collection_may_be_sparse_only(client):
     assert set(info.config.params.sparse_vectors) == {"bm25"}
 
 
-async def test_a_collection_may_be_dense_only(client):
-    await client.create_collection("d", {"v": models.VectorParams(size=2, distance="Euclid")})
-    points = [models.PointStruct(id=i, vector={"v": [float(i), 0.0]}) for i in range(4)]
-    await client.upsert("d", points)
-
-    assert ids(await nearest(client, "d", [0.9, 0.0], "v", limit=2)) == [1, 0]
-
-
 async def test_an_unknown_vector_name_is_an_error(books):
     with pytest.raises(QdrantMcpError, match="zz"):
         await nearest(books, NAME, [1.0, 0, 0, 0], "zz")

@@ -9,7 +9,7 @@ import pytest
 
 from mcp_server_qdrant.app.services import Services, assemble
 from mcp_server_qdrant.core.datatypes import Document, NewDocument
-from mcp_server_qdrant.core.errors import EngineUnavailable, RequestError
+from mcp_server_qdrant.core.errors import EngineUnavailable
 from mcp_server_qdrant.core.notation import HISTORY
 from mcp_server_qdrant.qdrant import history as kept_history
 from mcp_server_qdrant.qdrant.history import History
@@ -248,20 +248,6 @@ async def test_versions_of_hidden_collections_are_not_shown(kept):
 
     assert await kept.history().versions() == []
     assert await kept.history().version(done.id) is None
-
-
-async def test_an_id_of_two_collections_needs_the_name_of_one(kept):
-    history = kept.history()
-    await history.keep(await kept.text("here", collection="notes"))
-    kept.now += timedelta(minutes=1)
-    await history.keep(await kept.text("there", collection="archive"))
-
-    with pytest.raises(RequestError, match="is in archive, notes: pass collection_name"):
-        await history.version("x@2026-04-30")
-    one = await history.version("x@2026-04-30", "archive")
-    assert one.document.text == "there"
-    exact = await history.version("x@2026-05-01T12:00:00.000Z")
-    assert exact.document.text == "here"
 
 
 async def test_what_is_erased_is_gone_for_good(kept):

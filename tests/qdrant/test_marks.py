@@ -15,25 +15,22 @@ from mcp_server_qdrant.qdrant.marks import (
 )
 
 
-@pytest.mark.parametrize("metadata", [None, {}, {"filling": None}, {"filling": "bm25"}])
-def test_nothing_is_being_filled_unless_it_says_so(metadata):
-    assert filling(metadata) == frozenset()
-
-
 def test_the_vectors_that_are_being_filled_are_named():
+    for metadata in (None, {}, {"filling": None}, {"filling": "bm25"}):
+        assert filling(metadata) == frozenset(), metadata
     assert filling({"filling": ["bm25", "fast-x"], "x": 1}) == {"bm25", "fast-x"}
 
 
-@pytest.mark.parametrize("metadata", [None, {}, {FOLDER_KEY: ""}, {FOLDER_KEY: [7]}])
-def test_a_collection_belongs_to_no_folder_unless_it_says_so(metadata):
-    assert folders(metadata) == []
-
-
 @pytest.mark.parametrize(
-    ("written", "read"), [("/a", ["/a"]), (["/a"], ["/a"]), (["/a", "/b/c"], ["/a", "/b/c"])]
+    ("written", "read"),
+    [
+        *((None, []), ("", []), ([7], [])),
+        *(("/a", ["/a"]), (["/a"], ["/a"]), (["/a", "/b/c"], ["/a", "/b/c"])),
+    ],
 )
-def test_a_collection_may_belong_to_one_folder_or_several(written, read):
+def test_a_collection_belongs_to_the_folders_that_it_says(written, read):
     assert list(map(str, folders({FOLDER_KEY: written}))) == read
+    assert folders(None) == folders({}) == []
 
 
 def test_the_folder_that_is_written_is_whole_and_read_back(tmp_path):

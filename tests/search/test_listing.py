@@ -147,16 +147,6 @@ async def test_one_that_fails_is_told_and_a_key_that_no_text_has_too():
     assert any("broken" in note and "damaged" in note for note in notes)
 
 
-async def test_no_other_tenants_texts_are_listed_or_counted(engine):
-    for tenant in ("blue", "red"):
-        kept = {"tenant_field": "tenant", "tenant_id": tenant}
-        async with memory_services(engine=engine, **kept) as services:
-            await remember(services, 1, f"moss of {tenant}", id=tenant)
-            found = await listed(services)
-
-    assert found == (["red"], ["1 text."])
-
-
 async def test_an_agent_browses_without_a_query():
     async with memory_server(collection_name="notes") as client:
         for text in ("moss", "roses"):

@@ -17,118 +17,101 @@ async def found(services, *texts: tuple[str, str, int], query: str):
     return [(one.document.document, one.in_time) for one in page.results]
 
 
-async def test_the_newest_of_the_texts_about_a_subject_comes_first():
-    async with memory_services() as services:
-        shown = await found(
-            services,
-            ("first", "the billing service uses the database SQLite", 1),
-            ("second", "the billing service uses the database Postgres 16", 3),
-            ("third", "the billing service uses the database Postgres 17", 5),
-            query="billing service database of the",
-        )
-
-    assert shown == [("third", "newest of 3"), ("second", "older"), ("first", "older")]
-
-
-async def test_an_unrelated_newer_text_passes_nothing():
-    async with memory_services() as services:
-        shown = await found(
-            services,
-            ("first", "the billing service uses the database SQLite", 1),
-            ("other", "a newer note about billing roses tulips and lilies by hand", 5),
-            query="billing service database",
-        )
-
-    assert shown[0] == ("first", None)
-
-
-async def test_turns_of_a_conversation_keep_their_order():
-    async with memory_services() as services:
-        shown = await found(
-            services,
-            ("chat:1", "the billing service uses the database SQLite", 1),
-            ("chat:9", "the billing service uses the database Postgres", 5),
-            query="billing service database SQLite",
-        )
-
-    assert shown[0] == ("chat:1", None)
-
-
-@pytest.mark.parametrize("label", ["Decision", "Note", "Billing database", "[infra] update"])
-async def test_what_kind_of_note_it_is_is_no_speaker(label):
-    async with memory_services() as services:
-        shown = await found(
-            services,
-            ("first", f"{label}: the billing service uses the database SQLite", 1),
-            ("second", f"{label}: the billing service uses the database Postgres", 5),
-            query="billing service database",
-        )
-
-    assert shown == [("second", "newest of 2"), ("first", "older")]
-
-
-async def test_what_somebody_says_in_a_conversation_keeps_its_order():
-    async with memory_services() as services:
-        shown = await found(
-            services,
-            ("first", "Ana: the billing service uses the database SQLite", 1),
-            ("second", "Tom: the billing service uses the database Postgres", 5),
-            query="billing service database SQLite",
-        )
-
-    assert shown[0] == ("first", None)
-
-
-async def test_a_text_of_another_day_or_number_than_the_one_asked_for_passes_nothing():
-    async with memory_services() as services:
-        shown = await found(
-            services,
-            ("monday", "the shop opens at nine on mondays", 1),
-            ("sunday", "the shop opens at eleven on sundays", 5),
-            query="when does the shop open on monday",
-        )
-
-    assert shown[0] == ("monday", None)
+SQLITE = "the billing service uses the database SQLite"
+POSTGRES = "the billing service uses the database Postgres"
+DATABASE = "billing service database"
+NEWEST = [("second", "newest of 2"), ("first", "older")]
 
 
 @pytest.mark.parametrize(
-    ("newer", "first"),
+    ("texts", "query", "expected"),
     [
-        ("the crane moved the billing harbour service database to Postgres", "newer"),
-        ("the crane harbour opens the billing service database on Monday", "older"),
+        pytest.param(
+            [("first", SQLITE, 1), ("second", f"{POSTGRES} 16", 3), ("third", f"{POSTGRES} 17", 5)],
+            "billing service database of the",
+            [("third", "newest of 3"), ("second", "older"), ("first", "older")],
+            id="texts about a subject",
+        ),
+        *(
+            pytest.param(
+                [("first", f"{label}: {SQLITE}", 1), ("second", f"{label}: {POSTGRES}", 5)],
+                DATABASE,
+                NEWEST,
+                id=f"{label} is no speaker",
+            )
+            for label in ("Decision", "Note", "Billing database", "[infra] update")
+        ),
+        pytest.param(
+            [("first", SQLITE, 1), ("second", POSTGRES.replace("the b", "Billing: the b"), 5)],
+            DATABASE,
+            NEWEST,
+            id="a label that the query has in lower case",
+        ),
     ],
 )
-async def test_a_text_less_alike_comes_first_only_if_it_tells_of_a_change(newer, first):
+async def test_the_newest_of_the_texts_about_a_subject_comes_first(texts, query, expected):
     async with memory_services() as services:
-        shown = await found(
-            services,
-            ("older", "the billing service has the database SQLite", 1),
-            ("newer", newer, 5),
-            query="billing service database SQLite has",
-        )
-
-    assert shown[0][0] == first
+        assert await found(services, *texts, query=query) == expected
 
 
-async def test_a_newer_text_that_lacks_a_word_of_the_query_is_about_something_else():
+@pytest.mark.parametrize(
+    ("texts", "query"),
+    [
+        pytest.param(
+            [
+                ("first", SQLITE, 1),
+                ("other", "a newer note about billing roses tulips and lilies by hand", 5),
+            ],
+            DATABASE,
+            id="an unrelated text",
+        ),
+        pytest.param(
+            [("chat:1", SQLITE, 1), ("chat:9", POSTGRES, 5)],
+            f"{DATABASE} SQLite",
+            id="turns of a conversation",
+        ),
+        pytest.param(
+            [("first", f"Ana: {SQLITE}", 1), ("second", f"Tom: {POSTGRES}", 5)],
+            f"{DATABASE} SQLite",
+            id="what somebody else says",
+        ),
+        pytest.param(
+            [
+                ("monday", "the shop opens at nine on mondays", 1),
+                ("sunday", "the shop opens at eleven on sundays", 5),
+            ],
+            "when does the shop open on monday",
+            id="another day than the one asked for",
+        ),
+        pytest.param(
+            [
+                ("ana", "the meeting with ana was about the budget of the harbour", 1),
+                ("bob", "the meeting with bob was about the budget of the harbour", 5),
+            ],
+            "meeting with ana about the budget",
+            id="without a word of the query",
+        ),
+        pytest.param(
+            [
+                ("older", "the billing service has the database SQLite", 1),
+                ("newer", "the crane harbour opens the billing service database on Monday", 5),
+            ],
+            f"{DATABASE} SQLite has",
+            id="less alike, and of no change",
+        ),
+    ],
+)
+async def test_a_newer_text_about_something_else_passes_nothing(texts, query):
     async with memory_services() as services:
-        shown = await found(
-            services,
-            ("ana", "the meeting with ana was about the budget of the harbour", 1),
-            ("bob", "the meeting with bob was about the budget of the harbour", 5),
-            query="meeting with ana about the budget",
-        )
+        shown = await found(services, *texts, query=query)
 
-    assert shown == [("ana", None), ("bob", None)]
+    assert shown[0] == (texts[0][0], None)
 
 
-async def test_a_label_that_the_query_has_in_lower_case_names_a_subject():
+async def test_a_text_less_alike_comes_first_if_it_tells_of_a_change():
+    older = ("older", "the billing service has the database SQLite", 1)
+    newer = "the crane moved the billing harbour service database to Postgres"
     async with memory_services() as services:
-        shown = await found(
-            services,
-            ("first", "the billing service uses the database SQLite", 1),
-            ("second", "Billing: the service uses the database Postgres", 5),
-            query="billing service database",
-        )
+        shown = await found(services, older, ("newer", newer, 5), query=f"{DATABASE} SQLite has")
 
-    assert shown == [("second", "newest of 2"), ("first", "older")]
+    assert shown[0][0] == "newer"

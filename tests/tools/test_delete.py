@@ -13,8 +13,10 @@ from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.app.services import assemble
 from mcp_server_qdrant.core.errors import DiskFull, EngineFailure
 from mcp_server_qdrant.core.notation import short_id
+from mcp_server_qdrant.core.writes import Matching
 from mcp_server_qdrant.ingest import delete as deletion
 from mcp_server_qdrant.qdrant.read import points
+from mcp_server_qdrant.tools.delete import about_points
 from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,
@@ -309,16 +311,6 @@ class TestByFilter:
                 assert "one of the two" in refusal(await delete(client, **arguments))
         assert await count(engine) == 6
 
-    async def test_a_filter_that_is_none_and_an_unknown_collection_are_refused(self, engine):
-        async with client_of(engine) as client:
-            await colours(client)
-            for given, expected in (
-                ({"query_filter": {"colour": "red"}}, "not a Qdrant filter"),
-                ({"query_filter": RED, "collection_name": "note"}, "Did you mean 'notes'"),
-            ):
-                arguments = {"collection_name": "notes"} | given
-                assert expected in refusal(await delete(client, **arguments))
-
     async def test_more_points_than_a_page_are_deleted(self, engine, monkeypatch):
         monkeypatch.setattr(points, "PAGE", 30)
         monkeypatch.setattr(deletion, "BATCH", 40)
@@ -465,6 +457,13 @@ class TestAPersonIsAskedAboutIds:
             assert await count(engine) == 0
 
 
+@pytest.mark.parametrize(("days", "said"), [(30, "?"), (0, " for good?")])
+def test_a_person_is_told_where_nothing_is_kept(days, said):
+    asked = about_points(Matching("notes", 3, (), days), None)
+
+    assert asked == f"Delete 3 points of the collection notes{said} Such as:"
+
+
 async def test_hidden_collections_are_not_deleted_from_nor_named(engine):
     async with client_of(engine) as client:
         point = await store(client, "roses", "secret")
@@ -482,11 +481,6 @@ async def test_hidden_collections_are_not_deleted_from_nor_named(engine):
             else:
                 assert "secret" not in text
     assert await count(engine, "secret") == 1
-
-
-async def test_a_read_only_server_has_no_such_tool(engine):
-    async with client_of(engine, qdrant_read_only=True) as client:
-        assert "qdrant-delete" not in {one.name for one in (await client.list_tools()).tools}
 
 
 async def test_without_arbitrary_filters_it_takes_ids_only(engine):

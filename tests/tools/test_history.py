@@ -11,10 +11,7 @@ from mcp import Client
 from mcp_server_qdrant.core.errors import DiskFull
 from mcp_server_qdrant.core.notation import HISTORY
 from tests.support import (
-    COSINE,
     Engine,
-    dense,
-    foreign,
     memory_server,
     refusal,
     said,
@@ -176,20 +173,6 @@ async def test_what_a_filter_deletes_comes_back_whole(engine):
 
         assert (await memory.get("long"))["text"] == LONG
         assert (await memory.get("x"))["text"] == "the boat is red"
-
-
-async def test_a_text_of_another_tool_comes_back_as_it_was(engine):
-    async with memory_of(engine) as memory:
-        payload = {"text": "roses are red", "url": "https://example.org", "year": 1999}
-        await foreign(
-            memory.engine, "old", {7: payload}, vectors=COSINE, values=lambda _: dense("x")
-        )
-        before = (await memory.store("violets are blue", "old", id="7"))["before"]
-        await memory.ask("store", id=before, collection_name="old")
-        one = await memory.get("7", collection_name="old")
-
-        assert (one["text"], one["source"]) == ("roses are red", "https://example.org")
-        assert one["metadata"] == {"url": "https://example.org", "year": 1999}
 
 
 async def test_a_version_is_restored_by_its_id_alone(engine):

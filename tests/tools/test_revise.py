@@ -35,17 +35,6 @@ async def test_a_text_moves_to_the_collection_that_is_named():
         assert await document(client) is None
 
 
-async def test_a_found_id_moves_from_where_it_is():
-    async with memory_server() as client:
-        await stored(client, "the boat is red")
-        await stored(client, "a crane", collection="archive", id="y")
-        found = await client.call_tool("qdrant-find", {"query": "boat", "collections": ["notes"]})
-        point = found.structured_content["results"][0]["id"]
-        await client.call_tool("qdrant-store", {"id": point, "collection_name": "archive"})
-
-        assert (await document(client, collection="archive"))["text"] == "the boat is red"
-
-
 CASES = [
     ({"id": "nowhere"}, "There is no text nowhere: give information to store one"),
     ({"id": "nowhere", "collection_name": "archive"}, "There is no text nowhere"),

@@ -12,7 +12,6 @@ from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.app.services import Services, assemble
 from mcp_server_qdrant.core.errors import (
     ConfigError,
-    EngineFailure,
     EngineTimeout,
     EngineUnavailable,
 )
@@ -147,42 +146,6 @@ class TestFind:
         assert "Note: Parts of longer texts, which qdrant-get gives whole: id " in said(full)
         assert "created: 20" in said(full)
 
-    async def test_several_collections_names_globs_and_all_are_searched_in_one_call(self):
-        async with memory_server() as client:
-            for name in ("team-a", "team-b", "recipes"):
-                await store(client, f"roses of {name}", name, create=True)
-            searched = [
-                found_in(await find(client, "roses", **arguments))
-                for arguments in (
-                    {},
-                    {"collections": ["*"]},
-                    {"collections": ["team-*"]},
-                    {"collections": ["team-b", "recipes"]},
-                    {"collection_name": "recipes"},
-                )
-            ]
-
-        everything = {"team-a", "team-b", "recipes"}
-        assert searched == [
-            everything,
-            everything,
-            {"team-a", "team-b"},
-            {"team-b", "recipes"},
-            {"recipes"},
-        ]
-
-    async def test_null_is_as_good_as_omitted(self):
-        nulls = ("collections", "limit", "mode", "score_threshold", "query_filter")
-        async with memory_server() as client:
-            await store(client, "roses", metadata=None, title=None, tags=None, create=None)
-            given = await find(client, "roses", collection_name=None, **dict.fromkeys(nulls))
-            omitted = await find(client, "roses")
-            ids = [given.structured_content["results"][0]["id"]]
-            got = await client.call_tool("qdrant-get", {"ids": ids, "neighbours": None})
-
-        assert given.structured_content == omitted.structured_content
-        assert not got.is_error
-
     async def test_a_filter_may_be_an_object_or_its_json(self):
         condition = {"must": [{"key": "metadata.project", "match": {"value": "atlas"}}]}
         async with memory_server() as client:
@@ -216,18 +179,6 @@ class TestFind:
             "stored_by.version, updated_at."
         )
         assert ["Nothing found" in said(one) for one in known] == [True] * 4
-
-    async def test_one_that_is_broken_among_five_is_named(self):
-        async with memory_engine() as engine, memory_server(engine=engine) as client:
-            for name in "abcde":
-                await store(client, f"roses of {name}", name * 4)
-            await find(client, "roses")
-            engine.broken["cccc"] = EngineFailure("Its files are damaged.")
-            result = await find(client, "roses", collections=["*"])
-
-        assert len(result.structured_content["results"]) == 4
-        assert result.structured_content["collections"]["cccc"] == "failed: Its files are damaged."
-        assert said(result).endswith("Note: cccc: Its files are damaged.")
 
     async def test_where_no_model_comes_a_store_promises_no_vectors(self):
         encoder = FakeEncoder()
@@ -298,30 +249,6 @@ class TestFind:
         (found,) = result.structured_content["results"]
         assert found["id"] == "7"
         assert found["text"].startswith("(no text here; payload keys: file, width.")
-
-    async def test_nothing_found_says_what_to_try(self):
-        async with memory_server() as client:
-            await store(client, "roses")
-            result = await find(client, "moss", score_threshold=0.9, collections=["notes"])
-
-        assert said(result) == (
-            "Note: Nothing found: use other words or lower score_threshold (the best has 0.00) or "
-            'search collections ["*"].'
-        )
-
-    async def test_an_empty_engine_is_no_error(self):
-        async with memory_server() as client:
-            result = await find(client, "roses")
-
-        assert "Nothing is stored there yet" in said(result)
-
-    async def test_the_default_collection_is_searched(self):
-        async with memory_server(collection_name="garden") as client:
-            await store(client, "roses", None)
-            await store(client, "roses too", "kitchen")
-            result = await find(client, "roses")
-
-        assert found_in(result) == {"garden"}
 
     async def test_a_store_tells_of_the_collection_of_a_folder_that_was_renamed(self, tmp_path):
         (tmp_path / "old").mkdir()
@@ -816,18 +743,6 @@ class TestStore:
 
 
 class TestGet:
-    async def test_a_point_comes_with_its_neighbours(self):
-        async with memory_engine() as engine, memory_server(engine=engine) as client:
-            await store(client, LONG, id="harbours")
-            points = await parts_of(engine, "harbours")
-            alone = await client.call_tool("qdrant-get", {"ids": [points[2]]})
-            wide = await client.call_tool("qdrant-get", {"ids": [points[2]], "neighbours": 1})
-
-        (one,), (more,) = (r.structured_content["documents"] for r in (alone, wide))
-        assert one["part"] == f"3/{len(points)}"
-        assert one["text"] in more["text"] in LONG
-        assert said(alone).startswith(f"notes (id harbours:3/{len(points)})\n> ")
-
     async def test_missing_ids_are_named_beside_those_found(self):
         async with memory_server() as client:
             await store(client, "roses", id="plan")

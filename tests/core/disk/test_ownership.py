@@ -2,6 +2,7 @@
 
 import os
 import sys
+from itertools import product
 
 import pytest
 
@@ -19,37 +20,26 @@ def file(tmp_path):
     return path
 
 
-def test_a_file_of_ones_own_is_trusted(file):
-    assert others_may_write(file) is None
+IT = "others may write to it: run chmod go-w {file}"
+FOLDER = "others may write to its folder: run chmod go-w {folder}"
 
 
-@pytest.mark.parametrize("mode", [0o644, 0o444])
-def test_others_may_read_it(file, mode):
-    file.chmod(mode)
+@pytest.mark.parametrize(
+    ("modes", "folders", "fault"),
+    [
+        ([0o600, 0o644, 0o444], [0o700], None),
+        ([0o620, 0o602, 0o666], [0o700], IT),
+        ([0o600], [0o770, 0o707, 0o777], FOLDER),
+        ([0o600], [0o1777], None),  # as of /tmp, where nobody can replace it
+    ],
+)
+def test_a_file_is_trusted_where_nobody_else_can_write_or_replace_it(file, modes, folders, fault):
+    told = fault and fault.format(file=file, folder=file.parent)
+    for mode, folder in product(modes, folders):
+        file.chmod(mode)
+        file.parent.chmod(folder)
 
-    assert others_may_write(file) is None
-
-
-@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
-def test_a_file_that_others_may_write_is_not_trusted(file, mode):
-    file.chmod(mode)
-
-    assert others_may_write(file) == f"others may write to it: run chmod go-w {file}"
-
-
-@pytest.mark.parametrize("mode", [0o770, 0o707, 0o777])
-def test_nor_is_one_in_a_folder_where_others_may_put_another_in_its_place(file, mode):
-    file.parent.chmod(mode)
-
-    assert others_may_write(file) == (
-        f"others may write to its folder: run chmod go-w {file.parent}"
-    )
-
-
-def test_in_a_folder_like_tmp_nobody_can_replace_it(file):
-    file.parent.chmod(0o1777)
-
-    assert others_may_write(file) is None
+        assert others_may_write(file) == told, (oct(mode), oct(folder))
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root can give files away")

@@ -114,6 +114,15 @@ async def test_a_service_that_answered_is_not_asked_whether_it_is_ready(stub):
     assert stub.inputs == [["dimensions"]]
 
 
+async def test_a_service_that_failed_since_it_answered_is_asked_again(stub):
+    async with opened(stub.url, cooldown=1e-9) as encoder:
+        assert await encoder.ready(5)
+        stub.replies = [as_json({}, 401)] * 2
+        with pytest.raises(EncoderUnavailable, match="HTTP 401"):
+            await encoder.encode_query("some words")
+        assert not await encoder.ready(5)
+
+
 async def test_openais_own_dimensions_are_known_without_a_request(stub):
     async with opened(stub.url, "text-embedding-3-large") as encoder:
         assert await encoder.size() == 3072

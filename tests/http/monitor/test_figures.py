@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.app.services import assemble
-from mcp_server_qdrant.core.context import recording
+from mcp_server_qdrant.core.context import Caller, calling, recording
 from mcp_server_qdrant.core.datatypes import Status
 from mcp_server_qdrant.core.errors import EngineFailure
 from mcp_server_qdrant.http.limits import CALLS, SENTENCES, Load, Slot
@@ -175,6 +175,21 @@ async def test_refused_requests_are_counted_by_reason():
     assert ready.status_code == 503
     reasons = {name: told["refused_requests_total", name] for name in SENTENCES}
     assert reasons == {"calls": 1, "streams": 0, "sessions": 0, "draining": 1}
+
+
+@pytest.mark.parametrize(
+    ("scopes", "claims", "status"),
+    [
+        (["admin"], {}, 200),
+        (["admin"], {"tenant": "red"}, 403),
+        (["read", "write"], {}, 403),
+    ],
+)
+async def test_of_tenants_only_an_admin_who_is_none_gets_the_figures(scopes, claims, status):
+    who = Caller("ana", frozenset(scopes), claims)
+    async with watched(tenant_field="tenant", tenant_id="red") as one:
+        with calling(who):
+            assert (await one.http.get("/metrics")).status_code == status
 
 
 def test_no_more_collections_are_named_than_may_be():

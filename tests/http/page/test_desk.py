@@ -183,6 +183,7 @@ async def test_texts_are_sorted_over_more_than_a_page_and_filtered_by_a_query(pa
     assert (len(titles), whole["more"], whole["sorted"]) == (100, 28, 128)
     assert titles == sorted(titles, key=str.casefold)
     assert [row["title"] for row in rest["results"]][-1] == "T119"
+    assert (len(rest["results"]), rest["more"]) == (28, 0)
     down = await page.ask("list", collections=["notes"], sort="-title")
     assert down["results"][0]["title"] == "T119"
     found = await page.ask("list", query="copper", sort="title")

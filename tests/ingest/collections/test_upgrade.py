@@ -92,17 +92,6 @@ async def test_a_dense_collection_gets_keywords_and_keeps_all_it_had(engine):
         assert found == pytest.approx(dict(zip(expected.indices, expected.values, strict=True)))
 
 
-async def test_the_upgraded_collection_is_searched_by_words(engine, services):
-    assert (await services.catalog.target("notes")).sparse is None
-    await upgrades(engine).keywords("notes")
-    services.catalog.forget("notes")
-
-    page = await find(services, "n37", "notes", explain=True, recency_weight=0.0)
-
-    assert texts(page)[0] == TEXTS[37]
-    assert page.results[0].why["words"] > 0
-
-
 async def test_while_it_is_filled_searches_go_on_as_before_and_none_fails(engine, services):
     expected = await find(services, TEXTS[30], "notes")
     seen = []

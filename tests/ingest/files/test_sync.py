@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mcp_server_qdrant.core.datatypes import NewDocument, Selection
-from mcp_server_qdrant.core.errors import EngineUnavailable, RequestError
+from mcp_server_qdrant.core.errors import EngineUnavailable
 from mcp_server_qdrant.core.notation import point_id
 from mcp_server_qdrant.core.writes import Changes
 from mcp_server_qdrant.ingest.files.reader import Reader
@@ -106,15 +106,6 @@ async def test_files_are_stored_with_title_section_tags_and_state(engine, servic
     assert by_id["two", 0]["document"] == "second lamp"
 
 
-async def test_the_encoders_read_title_and_section(encoder, services, notes):
-    await sync(services, notes)
-    page = await find(services, "thing3", "things")
-
-    assert "Note 3\n# Note 3\n\nAbout thing3.\n" in encoder.documents
-    assert any(text.startswith("Harbours > Part ") for text in encoder.documents)
-    assert texts(page)[0].endswith("About thing3.\n")
-
-
 async def test_what_is_unchanged_is_neither_read_nor_encoded(engine, encoder, services, notes):
     await sync(services, notes)
     before, encoder.documents = await stored(engine), []
@@ -189,30 +180,6 @@ async def test_only_changed_parts_are_encoded_and_a_new_time_alone_embeds_nothin
     assert versions == [], "what nobody edited is not kept"
 
 
-async def test_a_file_that_cannot_be_read_is_left_alone_until_it_changes(
-    services, notes, monkeypatch
-):
-    read = list[str]()
-    job = Sync.job
-
-    async def noted(self: Sync, found: Any) -> Any:
-        read.append(found.path)
-        return await job(self, found)
-
-    monkeypatch.setattr(Sync, "job", noted)
-    (notes / "bad.pdf").write_bytes(b"%PDF-")
-    first = await sync(services, notes)
-    second = await sync(services, notes, before=first)
-    rewrite(notes / "bad.pdf", "%PDF- still")
-    third = await sync(services, notes, before=second)
-    (notes / "bad.pdf").unlink()
-    fourth = await sync(services, notes, before=third)
-
-    problems = [[one.path for one in each.problems] for each in (first, second, third, fourth)]
-    assert problems == [["notes/bad.pdf"]] * 3 + [[]]
-    assert read.count("notes/bad.pdf") == 2
-
-
 async def test_lines_of_a_list_come_and_go_and_stay_when_it_is_renamed(engine, services, notes):
     await sync(services, notes)
     rewrite(notes / "list.jsonl", '{"id": "two", "text": "second"}\n{"id": "x", "text": "y"}\n')
@@ -266,30 +233,6 @@ async def test_a_mirror_leaves_alone_what_is_of_other_folders_and_tools(
     assert point_id("things", "hand", 0) in found
     assert point_id("things", "other/n2.md", 0) in found
     assert point_id("things", "notes/n2.md", 0) not in found
-
-
-async def test_a_folder_that_holds_nothing_of_before_is_refused(engine, services, notes):
-    await sync(services, notes)
-    shutil.rmtree(notes)
-    notes.mkdir()
-    (notes / "unlike.md").write_text("another folder")
-    with pytest.raises(RequestError, match="holds 7 files of 'notes'"):
-        await sync(services, notes)
-    before = len(await stored(engine))
-    report = await sync(services, notes, empty=True)
-
-    assert before > 7
-    assert counts(report) == (1, 0, 7, 0, 0)
-
-
-async def test_a_folder_that_cannot_be_read_removes_nothing(services, notes):
-    first = await sync(services, notes)
-    request = SyncRequest(tuple(sources([notes])), "things", mirror=True)
-    shutil.rmtree(notes)
-    report = await services.sync(request, before=first)
-
-    assert counts(report) == (0, 0, 0, 0, 1)
-    assert report.problems[0].reason == "cannot be looked into: No such file or directory"
 
 
 @pytest.mark.parametrize("gone", ["one.md", ""])
@@ -368,17 +311,6 @@ async def test_a_dry_run_says_what_would_be_and_does_nothing(engine, encoder, se
     assert (encoder.documents, after) == ([], before)
 
 
-async def test_another_model_reads_everything_again(engine, services, notes):
-    await sync(services, notes)
-    records = await stored(engine)
-    for point in records:
-        await engine.set_payload("things", {"model": "old"}, points=[point], key="doc.file")
-    report = await sync(services, notes)
-
-    assert counts(report) == (0, 7, 0, 0, 0)
-    assert await stored(engine) == records
-
-
 @pytest.mark.process
 async def test_a_run_that_is_cancelled_ends_the_process_that_reads(services, notes, monkeypatch):
     (notes / "slow.eml").write_bytes(b"To: " + b"a <a@b.c>, " * 80_000 + b"\n\nlamp\n")
@@ -424,25 +356,6 @@ async def test_every_bad_file_is_accounted_for_and_none_is_fatal(tmp_path):
     )
     assert dict(report.notes).keys() == {f"bad/{name}" for name in noted}
     assert counts(again) == (0, 0, 0, len(files), len(said))
-
-
-async def test_a_file_that_has_gone_bad_is_removed_and_one_that_cannot_be_read_stays(
-    engine, services, notes
-):
-    await sync(services, notes)
-    (notes / "n1.md").write_bytes(b"now \0 binary")
-    (notes / "n2.md").unlink()
-    (notes / "n2.md").symlink_to("n2.md")
-    report = await sync(services, notes)
-    found = await stored(engine)
-
-    assert report.removed == ["notes/n1.md"]
-    assert {one.path: one.kept for one in report.problems} == {
-        "notes/n1.md": False,
-        "notes/n2.md": True,
-    }
-    assert point_id("things", "notes/n1.md", 0) not in found
-    assert point_id("things", "notes/n2.md", 0) in found
 
 
 async def test_two_runs_at_once_make_what_one_makes(engine, services, notes):
@@ -501,14 +414,6 @@ async def test_a_collection_without_vectors_is_filled_for_keywords(engine, servi
     assert counts(report) == (7, 0, 0, 0, 0)
     assert texts(page) == ["# Note 3\n\nAbout thing3.\n"]
     assert counts(again) == (0, 0, 0, 7, 0)
-
-
-async def test_a_name_much_like_anothers_is_refused_unless_insisted_on(services, notes):
-    await services.store.store(NewDocument("x"), "thing")
-    with pytest.raises(RequestError, match="There is no collection 'things'"):
-        await sync(services, notes)
-
-    assert counts(await sync(services, notes, create=True)) == (7, 0, 0, 0, 0)
 
 
 async def test_the_state_of_one_run_saves_the_next_one_reading_it(engine, services, notes):

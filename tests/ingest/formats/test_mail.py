@@ -241,7 +241,10 @@ FIRST = b"From ada@x.org Mon Nov  2 10:30:00 2026\n"
 )
 @pytest.mark.parametrize("ending", [b"\n", b"\r\n"])
 def test_a_mailbox_is_parted_at_its_messages_alone(before, between, ending):
-    prose = "Hello.\n\nFrom tomorrow on the lift is closed.\nFrom: us.\n\nFrom Monday\nNote: ok"
+    prose = (
+        "Hello.\n\nFrom tomorrow on the lift is closed.\nFrom: us.\nFrom -\nNote: end\n\n"
+        "From Monday\nNote: ok"
+    )
     first, second = bytes(message(prose)), bytes(message("second"))
     data = before + FIRST + first + between + FIRST + second
     contents = load("n/in.mbox", data.replace(b"\n", ending))

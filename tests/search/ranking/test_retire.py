@@ -31,6 +31,13 @@ def test_a_better_successor_keeps_its_own_place():
     ]
 
 
+def test_a_successor_that_is_more_relevant_stays_so():
+    aged = hit(2, 0.9).rescored("recency", 0.1)
+    first = promote_successors([hit(1, 0.4, by=2), aged])[0]
+
+    assert (first.id, first.relevance, first.score) == (2, 0.9, 0.4)
+
+
 def test_the_last_of_several_versions_takes_the_place_of_all():
     ranked = promote_successors([hit(1, 0.9, by=2), hit(2, 0.5, by=3), hit(3, 0.1)])
 

@@ -266,23 +266,6 @@ async def test_a_query_that_names_a_project_finds_its_notes_before_look_alikes(s
     assert {project: shown[0] for project, shown in found.items()} == LOOKALIKES
 
 
-async def test_a_tag_brings_what_its_words_would_not(services):
-    """Fifty notes are nearer to the words; the one that carries the tag is still found."""
-    async with services() as (made, _):
-        for n in range(50):
-            await remember(made, "notes", f"Apollo status report number {n}, all is well.")
-        await remember(
-            made, "notes", "The quarterly figures were sent.", metadata={"tags": "apollo"}
-        )
-        page = await find(made, "apollo figures status report", "notes", limit=5, explain=True)
-        plain = await find(
-            made, "apollo figures status report", "notes", limit=5, algorithm="semantic"
-        )
-
-    assert "The quarterly figures were sent." in texts(page)
-    assert "The quarterly figures were sent." not in texts(plain)
-
-
 async def test_stored_tags_count_at_the_next_search(services):
     async with services() as (made, _):
         await remember(made, "notes", "freeze and upload", tags=["zeus"])

@@ -317,37 +317,6 @@ async def test_the_terms_of_a_word_count_as_one():
     assert [asked for _, asked in prober.asked] == [(1, 2, 3, 90), (91, 92), (11, 12, 13)]
 
 
-async def test_the_engine_returns_bm25_under_the_global_idf():
-    """Checked against BM25 done here, over three collections of real text."""
-    query = "restore the nightly backup of the booking database"
-    texts = demo_texts()
-    total = sum(map(len, texts.values()))
-    stored = {name: list(map(BM25.encode_document, some)) for name, some in texts.items()}
-    tokens = BM25.tokens(query)
-    df = {t: sum(t in v.indices for some in stored.values() for v in some) for t in tokens}
-    async with memory_engine() as engine:
-        targets = await filled(engine)
-        terms = await TermWeights(BM25.words, Queries(engine)).weighed(query, targets)
-
-        assert terms.idf == pytest.approx(
-            {t: math.log((total + 1) / (df[t] + 0.5)) for t in tokens}, abs=1e-4
-        )
-
-        assert set(terms.sparse) == {"homelab", "meetings"}  # no recipe has any of the words
-
-        for one in targets:
-            if one.collection not in terms.sparse:
-                continue
-            answer = await engine.query_points(
-                one.collection, query=sparse_vector(terms.sparse[one.collection]), using="bm25"
-            )
-            for point in answer.points:
-                vector = stored[one.collection][point.id]
-                held = dict(zip(vector.indices, vector.values, strict=True))
-                by_hand = sum(held.get(t, 0.0) * terms.idf[t] for t in tokens)
-                assert point.score == pytest.approx(by_hand, rel=1e-4)
-
-
 async def test_a_probe_that_began_before_a_store_does_not_say_what_is_absent_after_it():
     prober = Prober(a=(10, {1: 2}))
     weights = TermWeights(words, prober)
