@@ -8,7 +8,7 @@ import urllib.request
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from mcp_server_qdrant.http.auth.tokens import change, digest, new_token
+from mcp_server_qdrant.http.auth.tokens import add, digest, new_token
 from tests.e2e.raw import RawServer
 from tests.e2e.test_http import serving
 from tests.issuer import AUDIENCE, served
@@ -75,7 +75,7 @@ async def test_named_tokens_do_what_their_scopes_say(env, tmp_path, transport, p
     file, tokens = tmp_path / "tokens.yaml", {}
     for name, scope in (("reader", "read"), ("writer", "write")):
         tokens[name] = new_token()
-        change(file, {"name": name, "sha256": digest(tokens[name]), "scopes": [scope]})
+        add(file, {"name": name, "sha256": digest(tokens[name]), "scopes": [scope]})
     settings = {"AUTH_MODE": "token", "AUTH_TOKENS_FILE": str(file), "FASTMCP_HOST": "0.0.0.0"}
     text = {"information": "The cellar floods in March.", "collection_name": "house"}
 
@@ -157,12 +157,11 @@ async def test_attacks_with_tokens_get_401_and_leave_nothing_in_the_log(
 
 
 async def test_the_metadata_lead_from_a_401_to_the_issuer(oauth, issuer, tmp_path):
-    settings = {"AUTH_RESOURCE_URL": AUDIENCE, "AUTH_SCOPE_PREFIX": "qdrant:"}
-    with serving(oauth | settings, "streamable-http", tmp_path) as (address, _):
+    with serving(oauth, "streamable-http", tmp_path) as (address, _):
         _, headers, _ = post(f"{address}/mcp")
         metadata = get(f"{address}/.well-known/oauth-protected-resource/mcp")
         public = {"Host": "mcp.example.com"}
-        named = post(f"{address}/mcp", issuer.token(scope="read"), public)
+        named = post(f"{address}/mcp", issuer.token(scope="mail"), public)
 
     assert (
         'resource_metadata="https://mcp.example.com/.well-known/oauth-protected-resource/mcp"'
@@ -170,7 +169,7 @@ async def test_the_metadata_lead_from_a_401_to_the_issuer(oauth, issuer, tmp_pat
     )
     assert metadata["resource"] == AUDIENCE
     assert metadata["authorization_servers"] == [issuer.url]
-    assert metadata["scopes_supported"] == ["qdrant:read", "qdrant:write", "qdrant:admin"]
+    assert metadata["scopes_supported"] == ["read", "write", "admin"]
     assert named[0] == 403
 
 

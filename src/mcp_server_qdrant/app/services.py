@@ -23,7 +23,7 @@ from mcp_server_qdrant.core.errors import BackendError, RequestError
 from mcp_server_qdrant.core.find import Preferences, SearchRequest
 from mcp_server_qdrant.core.notation import Identify, date_paths, point_id, point_ids_of
 from mcp_server_qdrant.core.tasks import Tasks, gather
-from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
+from mcp_server_qdrant.encoders.bm25 import AUTO, Bm25Encoder
 from mcp_server_qdrant.encoders.language import stop_words
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.delete import Deletion
@@ -298,7 +298,7 @@ class Shared:
         self.client = client
         self.embedded = isinstance(client, EdgeClient)
         self.encoders = encoders
-        self.bm25 = Bm25Encoder(settings.bm25_language)
+        self.bm25 = Bm25Encoder(AUTO)
         self.rerank = open_rerank(settings, local_models())
         self.maps = Shelf()
         self._tally = Tally()

@@ -59,25 +59,25 @@ def token(
         from mcp_server_qdrant.http.auth import tokens
 
         secret = tokens.new_token()
-        entry = {
+        given = {
             "name": name,
             "sha256": tokens.digest(secret),
             "scopes": list(dict.fromkeys(scopes)),
             "claims": dict(map(_split_claim, claims)),
             "expires": expires.isoformat() if expires else None,
         }
-        line = tokens.entry_line({key: value for key, value in entry.items() if value})
+        entry = {key: value for key, value in given.items() if value}
         if file:
-            tokens.add(file, line)
+            tokens.add(file, entry)
         else:
-            tokens.parse(line)
+            tokens.parse(tokens.entry_line(entry))
     click.echo(f"The token of {name}, which is not shown again:", err=True)
     click.echo(secret)
     if file:
         click.echo(f"Its hash is in {file}.", err=True)
     else:
         click.echo("The line for the file of AUTH_TOKENS_FILE:", err=True)
-        click.echo(line, nl=False)
+        click.echo(tokens.entry_line(entry), nl=False)
 
 
 def _split_claim(claim: str) -> tuple[str, str]:

@@ -48,8 +48,8 @@ ENVIRONMENT = "the environment"
 HIDDEN = "**********"
 # Prefixes that only our settings have.
 PREFIXES = (
-    *("QDRANT_", "EMBEDDING_", "RERANK_", "TENANT_", "HYBRID_", "SYNC_", "STORE_"),
-    *("AUTH_SCOPE_", "HTTP_MAX_"),
+    *("QDRANT_", "EMBEDDING_", "RERANK_", "TENANT_", "HYBRID_", "SYNC_", "STORE_", "BM25_"),
+    *("AUTH_SCOPE_", "AUTH_RESOURCE_", "HTTP_MAX_"),
 )
 _VARIABLES: ContextVar[Mapping[str, str]] = ContextVar("variables", default=os.environ)
 

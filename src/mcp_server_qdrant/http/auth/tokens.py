@@ -164,13 +164,13 @@ def entry_line(entry: Mapping[str, Any]) -> str:
     return f"- {json.dumps(entry, ensure_ascii=False)}\n"
 
 
-def add(path: Path, line: str) -> None:
-    """Append a token's line to a file; a new file is private.
+def add(path: Path, entry: Mapping[str, Any]) -> None:
+    """Append a token to a file; a new file is private.
 
     Raises ConfigError, before any change, if the file is unsound or cannot be written.
     """
     before = read_text(path) if path.exists() else ""
-    line = line if before.endswith("\n") or not before else f"\n{line}"
+    line = ("\n" if before and not before.endswith("\n") else "") + entry_line(entry)
     parse(before + line)
     try:
         with os.fdopen(os.open(path, ADD, 0o600), "w", encoding="utf-8") as file:
