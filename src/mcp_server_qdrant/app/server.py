@@ -95,7 +95,7 @@ def _add_page(
     options = replace(options_of(settings), arbitrary_filter=True)
     preferred = Preferences.among(settings).model_dump()
     defaults = {
-        **Tuning(**preferred).model_dump(),
+        **Tuning(**preferred, rerank=settings.rerank_url is not None).model_dump(),
         "version": __version__,
         "limit": settings.qdrant_search_limit,
         "priority_order": settings.qdrant_collection_priority_order,

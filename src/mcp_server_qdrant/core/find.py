@@ -32,8 +32,6 @@ class Preferences(BaseModel):
         0.15, ge=0, le=1, validation_alias="QDRANT_RECENCY_WEIGHT"
     )
     """How much of its score a text can lose by age; 0 is off."""
-    rerank: Annotated[bool, Offered("by a second model, slower")] = False
-    """Rerank the best results with a second model."""
 
     @classmethod
     def among(cls, settings: "Preferences") -> "Preferences":
@@ -60,6 +58,7 @@ class Tuning(Preferences):
     correct: Annotated[bool, Field(description="typos in the query, default true")] = True
     fuzzy_boost: Annotated[float, Field(ge=0, le=0.2, description="gain by like spelling")] = 0.1
     explain: Annotated[bool, Field(description="why each result ranks there")] = False
+    rerank: Annotated[bool, Field(description="by a second model, slower")] = False
 
 
 class SearchRequest(Tuning):
@@ -101,12 +100,12 @@ class SearchRequest(Tuning):
         tagged = {"should": [{"key": key, "match": {"any": [*self.tags]}} for key in TAG_KEYS]}
         return {"must": [tagged, *([self.query_filter] if self.query_filter else [])]}
 
-    def over(self, usual: Preferences) -> "SearchRequest":
+    def over(self, usual: Preferences, *, rerank: bool) -> "SearchRequest":
         """The request with the server's preferences for parameters not given."""
+        own = {name: getattr(usual, name) for name in Preferences.model_fields}
+        own["rerank"] = rerank
         given = self.model_fields_set
-        silent = {
-            name: getattr(usual, name) for name in Preferences.model_fields if name not in given
-        }
+        silent = {name: value for name, value in own.items() if name not in given}
         return self.model_copy(update=silent)
 
 

@@ -59,12 +59,13 @@ class Rules:
     """The operator's ranking rules, which no request changes.
 
     `alpha` is the default weight of the dense leg; `order` are the preferred collections, the most
-    preferred first.
+    preferred first. `rerank` is the default of a request.
     """
 
     alpha: float
     order: tuple[str, ...] = ()
     time_fields: tuple[str, ...] = ()
+    rerank: bool = False
 
 
 @dataclass(frozen=True)
@@ -201,7 +202,7 @@ class Understanding:
         targets = resolved
         if request.algorithm != "hybrid":
             targets = Targets(narrow_legs(one, request.algorithm) for one in resolved)
-        preferred = request.over(self.preferences)
+        preferred = request.over(self.preferences, rerank=self.rules.rerank)
         alpha = self.rules.alpha if share is None else share
         alpha = 1.0 if request.algorithm == "semantic" else alpha
         tagged = targets if alpha < 1 else ()
