@@ -213,14 +213,14 @@ def test_a_wrong_value_is_one_sentence_that_names_the_variable(monkeypatch, vari
 
 def test_only_known_names_can_be_given_in_code():
     assert Settings(qdrant_url="http://x").qdrant_url == "http://x"
-    assert Settings(QDRANT_RECENCY_WEIGHT=1).recency_weight == 1
+    assert Settings(QDRANT_RECENCY_WEIGHT=1).qdrant_recency_weight == 1
 
 
 def test_a_setting_has_no_name_but_its_own(monkeypatch):
     others = {"HOST": "0.0.0.0", "PORT": "1", "RECENCY_WEIGHT": "1"}
 
     assert loaded(monkeypatch, **others, STATELESS="true", CACHE_DIR="/tmp") == Settings()
-    assert (load().fastmcp_port, load().recency_weight) == (8000, 0.15)
+    assert (load().fastmcp_port, load().qdrant_recency_weight) == (8000, 0.15)
 
 
 def example_script():

@@ -13,7 +13,7 @@ from mcp.server.caching import CacheableMethod, CacheHint
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.app.opening import Opening, open_services
 from mcp_server_qdrant.core.context import speaking
-from mcp_server_qdrant.core.find import Preferences, Tuning
+from mcp_server_qdrant.core.find import Tuning
 from mcp_server_qdrant.core.notation import one_line, visible
 from mcp_server_qdrant.http.page.app import app_extension
 from mcp_server_qdrant.ingest.secrets import masked
@@ -93,9 +93,11 @@ def _add_page(
     from mcp_server_qdrant.http.page.routes import register
 
     options = replace(options_of(settings), arbitrary_filter=True)
-    preferred = Preferences.among(settings).model_dump()
+    tuning = Tuning(
+        recency_weight=settings.qdrant_recency_weight, rerank=settings.rerank_url is not None
+    )
     defaults = {
-        **Tuning(**preferred, rerank=settings.rerank_url is not None).model_dump(),
+        **tuning.model_dump(),
         "version": __version__,
         "limit": settings.qdrant_search_limit,
         "priority_order": settings.qdrant_collection_priority_order,

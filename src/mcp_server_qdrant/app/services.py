@@ -20,7 +20,7 @@ from mcp_server_qdrant.core.context import caller, use_zone
 from mcp_server_qdrant.core.datatypes import CollectionInfo, SyncedFolder
 from mcp_server_qdrant.core.dates import DATES
 from mcp_server_qdrant.core.errors import BackendError, RequestError
-from mcp_server_qdrant.core.find import Preferences, SearchRequest
+from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import Identify, date_paths, point_id, point_ids_of
 from mcp_server_qdrant.core.tasks import Tasks, gather
 from mcp_server_qdrant.encoders.bm25 import AUTO, Bm25Encoder
@@ -161,11 +161,11 @@ class Services:
             tags=TagIndex(self.facets.tags, bm25.tokens),
             timeout=SEARCH_SHARE * settings.qdrant_timeout,
             results=settings.qdrant_search_limit,
-            preferences=Preferences.among(settings),
             rules=Rules(
                 alpha=settings.hybrid_alpha,
                 order=settings.qdrant_collection_priority_order,
                 time_fields=settings.qdrant_recency_fields,
+                recency_weight=settings.qdrant_recency_weight,
                 rerank=settings.rerank_url is not None,
             ),
             pool=self.shared.rerank.pool,

@@ -30,7 +30,6 @@ from mcp_server_qdrant.core.context import client_folder, holding
 from mcp_server_qdrant.core.disk import others_may_write
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.fields import requirement
-from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.core.notation import printable
 from mcp_server_qdrant.settings.embedding import EmbeddingSettings
 from mcp_server_qdrant.settings.engine import EngineSettings, TenancySettings
@@ -71,7 +70,6 @@ class Settings(
     AuthSettings,
     FilterSettings,
     RankingSettings,
-    Preferences,
     EmbeddingSettings,
     EngineSettings,
     BaseSettings,
@@ -84,7 +82,6 @@ class Settings(
         env_file_encoding="utf-8",
         extra="ignore",
         frozen=True,
-        populate_by_name=False,  # or PRIORITY would be a variable too
         env_ignore_empty=True,
     )
 
