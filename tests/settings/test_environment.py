@@ -61,15 +61,20 @@ def test_what_looks_like_a_setting_and_is_none_is_told_and_no_error(monkeypatch,
     file.write_text("SYNC_SHARE=1\nCOLLECTION_NAME=notes\n")
     file.chmod(0o600)
     monkeypatch.setenv("QDRANT_COLECTIONS", "notes")
-    monkeypatch.setenv("HTTP_MAX_CALLS", "1")
+    for removed in ("HTTP_MAX_CALLS", "AUTH_RESOURCE_URL", "BM25_LANGUAGE", "RERANK"):
+        monkeypatch.setenv(removed, "1")
+    monkeypatch.setenv("RERANKER_PORT", "another program's")
     monkeypatch.setenv("HTTP_PROXY", "another program's")
     monkeypatch.setenv("QDRANT__SERVICE__API_KEY", "the server's own")
     said: list[str] = []
     load(file, said.append)
 
     assert [sentence.partition(" is not a setting")[0] for sentence in said] == [
+        "AUTH_RESOURCE_URL",
+        "BM25_LANGUAGE",
         "HTTP_MAX_CALLS",
         "QDRANT_COLECTIONS",
+        "RERANK",
         "SYNC_SHARE",
     ]
 
