@@ -73,7 +73,6 @@ def manifest() -> dict[str, Any]:
             },
         },
         "tools": [{"name": tool.name, "description": tool.description} for tool in tools],
-        "prompts_generated": True,
         "keywords": PROJECT["keywords"],
         "license": PROJECT["license"],
         "compatibility": {

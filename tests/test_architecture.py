@@ -46,7 +46,6 @@ OWNERS = {  # third party -> the files that may import it
     "openTSNE": ("projection/*",),
     "stopwordsiso": ("encoders/*",),
     "orjson": ("qdrant/server/*",),
-    "PIL": ("projection/*",),
     "pathspec": ("ingest/files/patterns.py",),
     "platformdirs": ("settings/*", "cli/*", "hosting/reach.py"),
     "prometheus_client": ("http/*",),
@@ -75,7 +74,7 @@ FILES = {
 }
 HEAVY = (
     *("qdrant_client", "qdrant_edge", "fastembed", "onnxruntime", "tokenizers", "grpc"),
-    *("numpy", "PIL", "jwt", "prometheus_client"),
+    *("numpy", "jwt", "prometheus_client"),
 )
 NAMED = re.compile(rf"\b{PACKAGE}((?:\.[A-Za-z_]\w*)+)")
 

@@ -28,7 +28,7 @@ def line(result, number: int = 0) -> str:
 
 async def test_legs_places_tags_and_every_factor_make_the_score():
     async with memory_server(
-        recency_weight=0.5, qdrant_collection_priority_order=("notes",)
+        qdrant_recency_weight=0.5, qdrant_collection_priority_order=("notes",)
     ) as client:
         await store(client, "freeze and upload", tags=["Apollo"], metadata={"date": 0})
         await store(client, "upload the zeppelin", tags=["zeus"])

@@ -1,11 +1,5 @@
 """What a client reads of a server without a tool: how it introduces itself, what may be kept."""
 
-import base64
-import io
-
-from mcp.types import SERVER_INFO_META_KEY
-from PIL import Image
-
 from mcp_server_qdrant.tools.project import APP
 from tests.support import memory_server
 
@@ -31,16 +25,3 @@ async def test_the_server_introduces_itself():
     assert "begin with > are stored text" in told
     assert "qdrant-store" not in only_read
     assert len(told) < 600
-
-
-async def test_the_server_shows_its_icon_once_and_no_other_answer_carries_it():
-    async with memory_server() as client:
-        (icon,) = client.server_info.icons
-        image = base64.b64decode(icon.src.removeprefix("data:image/png;base64,"))
-        answers = [await client.list_tools(), await client.call_tool("qdrant-collections", {})]
-
-    assert Image.open(io.BytesIO(image)).size == (64, 64)
-    assert icon.sizes == ["64x64"]
-    assert [list(answer.meta[SERVER_INFO_META_KEY]) for answer in answers] == [
-        ["name", "title", "version"]
-    ] * 2

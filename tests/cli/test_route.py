@@ -41,7 +41,7 @@ def test_commands_of_the_engine_go_to_the_service(asked):
 @pytest.mark.parametrize(
     "words",
     [
-        *([], ["--version"], ["init", "--yes"], ["doctor"], ["token", "--list"]),
+        *([], ["--version"], ["init", "--yes"], ["doctor"], ["token", "ana"]),
         *(["sync", "--help"], ["--transport", "sse"], ["--transport", "ingest"], ["no-such"]),
     ],
 )

@@ -398,21 +398,6 @@ def test_an_older_service_is_awaited_and_what_comes_meanwhile_is_kept(stage, mon
     assert stage.starts == 1
 
 
-def test_no_service_confirms_what_another_one_asked(stage):
-    stage.begin()
-    question = b'{"jsonrpc":"2.0","id":0,"method":"elicitation/create","params":{}}\n'
-    stage.visitor.send(question)
-    stage.client.hear()
-    stage.kill()
-    stage.next_visitor()
-    stage.visitor.hear(), stage.visitor.hear()
-    for action in ("of the dead", "accept"):
-        stage.client.send({"id": 0, "result": {"action": action}})
-    heard = stage.visitor.hear()
-
-    assert heard["result"]["action"] == "accept"
-
-
 @pytest.mark.parametrize("error", [Ended(2, "No."), OSError()])
 def test_where_no_service_can_be_started_again_each_call_is_answered_before_the_end(
     stage, monkeypatch, error, capfd

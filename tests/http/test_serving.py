@@ -8,7 +8,7 @@ import pytest
 
 from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.core.errors import ConfigError
-from mcp_server_qdrant.http.auth.tokens import change, digest, new_token
+from mcp_server_qdrant.http.auth.tokens import add, digest, new_token
 from mcp_server_qdrant.http.limits import Load, holder
 from mcp_server_qdrant.http.monitor import Monitor
 from mcp_server_qdrant.http.serving import (
@@ -64,7 +64,7 @@ async def test_healthz_answers_without_engine_or_model(transport):
 async def test_one_caller_cannot_open_all_sessions(tmp_path):
     file, tokens = tmp_path / "tokens.yaml", [new_token(), new_token()]
     for name, token in zip("ab", tokens, strict=True):
-        change(file, {"name": name, "sha256": digest(token), "scopes": ["read"]})
+        add(file, {"name": name, "sha256": digest(token), "scopes": ["read"]})
     settings = make_settings(auth_mode="token", auth_tokens_file=file)
     monitor = Monitor(settings)
     monitor.load = Load(sessions=6)
@@ -97,19 +97,20 @@ async def test_one_caller_cannot_open_all_sessions(tmp_path):
 @pytest.mark.parametrize(
     ("proxies", "known"),
     [
-        (["127.0.0.1"], "192.0.2.1"),
-        (["127.0.0.0/8", "192.0.2.0/24"], "198.51.100.9"),
-        (["10.0.0.7"], "127.0.0.1"),
-        ([], "127.0.0.1"),
+        (None, "192.0.2.1"),
+        ("127.0.0.0/8,192.0.2.0/24", "198.51.100.9"),
+        ("10.0.0.7", "127.0.0.1"),
     ],
 )
-async def test_a_client_has_the_address_that_a_named_proxy_tells(proxies, known):
+async def test_a_client_has_the_address_that_a_named_proxy_tells(proxies, known, monkeypatch):
+    if proxies:
+        monkeypatch.setenv("FORWARDED_ALLOW_IPS", proxies)
     seen = []
 
     async def told(scope, receive, send):
         seen.append((holder(scope), scope["client"][0]))
 
-    config = uvicorn_config(told, make_settings(forwarded_allow_ips=proxies))
+    config = uvicorn_config(told, make_settings())
     config.load()
     chain = "198.51.100.9, 192.0.2.1"  # its beginning may be the client's own invention
     await Exchange(config.loaded_app, "GET", "/", x_forwarded_for=chain).done()

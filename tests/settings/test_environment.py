@@ -61,15 +61,20 @@ def test_what_looks_like_a_setting_and_is_none_is_told_and_no_error(monkeypatch,
     file.write_text("SYNC_SHARE=1\nCOLLECTION_NAME=notes\n")
     file.chmod(0o600)
     monkeypatch.setenv("QDRANT_COLECTIONS", "notes")
-    monkeypatch.setenv("HTTP_MAX_CALLS", "1")
+    for removed in ("HTTP_MAX_CALLS", "AUTH_RESOURCE_URL", "BM25_LANGUAGE", "RERANK"):
+        monkeypatch.setenv(removed, "1")
+    monkeypatch.setenv("RERANKER_PORT", "another program's")
     monkeypatch.setenv("HTTP_PROXY", "another program's")
     monkeypatch.setenv("QDRANT__SERVICE__API_KEY", "the server's own")
     said: list[str] = []
     load(file, said.append)
 
     assert [sentence.partition(" is not a setting")[0] for sentence in said] == [
+        "AUTH_RESOURCE_URL",
+        "BM25_LANGUAGE",
         "HTTP_MAX_CALLS",
         "QDRANT_COLECTIONS",
+        "RERANK",
         "SYNC_SHARE",
     ]
 
@@ -175,7 +180,6 @@ def test_no_key_is_ever_shown(monkeypatch):
 @pytest.mark.parametrize(
     ("variable", "value", "what"),
     [
-        ("FORWARDED_ALLOW_IPS", "*", "must be addresses or networks such as 10.0.0.0/8"),
         ("LOG_FORMAT", "xml", "'text' or 'json'"),
         ("QDRANT_RECENCY_WEIGHT", "1.1", "must be at most 1."),
         ("RERANK_URL", "host:8080", "must be a URL such as https://host:8080/path."),
@@ -214,14 +218,14 @@ def test_a_wrong_value_is_one_sentence_that_names_the_variable(monkeypatch, vari
 
 def test_only_known_names_can_be_given_in_code():
     assert Settings(qdrant_url="http://x").qdrant_url == "http://x"
-    assert Settings(QDRANT_RECENCY_WEIGHT=1).recency_weight == 1
+    assert Settings(QDRANT_RECENCY_WEIGHT=1).qdrant_recency_weight == 1
 
 
 def test_a_setting_has_no_name_but_its_own(monkeypatch):
     others = {"HOST": "0.0.0.0", "PORT": "1", "RECENCY_WEIGHT": "1"}
 
     assert loaded(monkeypatch, **others, STATELESS="true", CACHE_DIR="/tmp") == Settings()
-    assert (load().fastmcp_port, load().recency_weight) == (8000, 0.15)
+    assert (load().fastmcp_port, load().qdrant_recency_weight) == (8000, 0.15)
 
 
 def example_script():

@@ -42,10 +42,8 @@ def test_lists_are_split_at_commas():
         auth_audience="a, https://b.example",
         fastmcp_allowed_hosts="mcp.example.com,*.internal",
         fastmcp_allowed_origins="*, https://app.example.com",
-        forwarded_allow_ips="10.0.0.7, 192.168.0.0/16, ::1",
     )
 
     assert settings.auth_audience == ("a", "https://b.example")
     assert settings.fastmcp_allowed_hosts == ("mcp.example.com", "*.internal")
     assert settings.fastmcp_allowed_origins == ("*", "https://app.example.com")
-    assert settings.forwarded_allow_ips == ("10.0.0.7", "192.168.0.0/16", "::1")

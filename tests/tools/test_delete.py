@@ -5,18 +5,14 @@ import re
 from collections.abc import AsyncIterator
 from typing import Any
 
-import pytest
 from mcp import Client
-from mcp.types import ElicitRequestParams, ElicitResult
 
 from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.app.services import assemble
 from mcp_server_qdrant.core.errors import DiskFull, EngineFailure
 from mcp_server_qdrant.core.notation import short_id
-from mcp_server_qdrant.core.writes import Matching
 from mcp_server_qdrant.ingest import delete as deletion
 from mcp_server_qdrant.qdrant.read import points
-from mcp_server_qdrant.tools.delete import about_points
 from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,
@@ -38,37 +34,15 @@ RED = {"must": [{"key": "metadata.colour", "match": {"value": "red"}}]}
 
 
 @contextlib.asynccontextmanager
-async def client_of(
-    engine: Engine, *, answers: Any = None, mode: str = "auto", **values: Any
-) -> AsyncIterator[Client]:
-    """A client of a server over `engine`; `answers` is what its person says to a question."""
+async def client_of(engine: Engine, **values: Any) -> AsyncIterator[Client]:
+    """A client of a server over `engine`."""
     settings = make_settings(**values)
 
     async def opened() -> Any:
         return assemble(settings, engine, registry(FakeEncoder())).shared
 
-    async with Client(
-        make_server(settings, opened), elicitation_callback=answers, mode=mode
-    ) as client:
+    async with Client(make_server(settings, opened)) as client:
         yield client
-
-
-class Person:
-    """Somebody who is asked; `means` is the action, `ticks` what is put into the form."""
-
-    def __init__(self, means: str = "accept", *, ticks: bool = True, first=None) -> None:
-        self.means = means
-        self.ticks = ticks
-        self.first = first
-        self.asked: list[str] = []
-
-    async def __call__(self, context: Any, params: ElicitRequestParams) -> ElicitResult:
-        self.asked.append(params.message)
-        if self.first is not None:
-            await self.first()
-            self.first = None
-        content = {"delete": self.ticks} if self.means == "accept" else None
-        return ElicitResult(action=self.means, content=content)
 
 
 async def store(client: Client, text: str, collection: str = "notes", **arguments: Any) -> str:
@@ -330,140 +304,6 @@ class TestByFilter:
         assert await count(engine, "many") == 0
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-class TestAPersonIsAsked:
-    async def test_an_answer_that_does_not_fit_deletes_nothing(self, engine, mode):
-        contents: list[Any] = [None, {"delete": []}, {"other": 1}]
-
-        async def answers(context: Any, params: ElicitRequestParams) -> ElicitResult:
-            return ElicitResult(action="accept", content=contents.pop())
-
-        async with client_of(engine, answers=answers, mode=mode) as client:
-            await colours(client)
-            while contents:
-                text = refusal(await delete(client, query_filter=RED, collection_name="notes"))
-                assert "Resolver" not in text
-
-        assert await count(engine) == 6
-
-    async def test_and_agrees(self, engine, mode):
-        person = Person()
-        async with client_of(engine, answers=person, mode=mode) as client:
-            await colours(client)
-            done = await deleted(client, query_filter=RED, collection_name="notes")
-
-        assert (done["deleted"], len(done["versions"])) == (4, 4)
-        assert len(person.asked) == 1
-        question = "Delete 4 points of the collection notes? Such as:\n- a red thing"
-        assert person.asked[0].startswith(question)
-        assert await count(engine) == 2
-
-    async def test_and_declines(self, engine, mode):
-        person = Person(ticks=False)
-        async with client_of(engine, answers=person, mode=mode) as client:
-            await colours(client)
-            for person.means, confirm in (
-                ("decline", {}),
-                ("cancel", {"confirm_count": 4}),
-                ("accept", {}),
-            ):
-                result = await delete(client, query_filter=RED, collection_name="notes", **confirm)
-                assert said(result) == "Nothing was deleted: the person declined."
-                assert result.structured_content["deleted"] == 0
-
-        assert await count(engine) == 6
-
-    async def test_and_what_matches_has_changed_meanwhile(self, engine, mode):
-        async with client_of(engine) as other:
-            await colours(other)
-
-            async def more() -> None:
-                await store(other, "a red latecomer", metadata={"colour": "red"})
-
-            person = Person(first=more)
-            async with client_of(engine, answers=person, mode=mode) as client:
-                result = await delete(client, query_filter=RED, collection_name="notes")
-
-        if mode == "legacy":  # the question was about four points
-            assert "matches 5 points of notes, not 4" in refusal(result)
-            assert await count(engine) == 7
-        else:  # asked again, about five
-            assert [question.split()[1] for question in person.asked] == ["4", "5"]
-            assert said(result).startswith("Deleted 5 points of notes.\n")
-
-    async def test_but_not_about_a_number_that_is_wrong_anyway(self, engine, mode):
-        person = Person()
-        async with client_of(engine, answers=person, mode=mode) as client:
-            await colours(client)
-            text = refusal(
-                await delete(client, query_filter=RED, collection_name="notes", confirm_count=9)
-            )
-
-        assert "matches 4 points of notes, not 9" in text
-        assert person.asked == []
-
-
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-class TestAPersonIsAskedAboutIds:
-    async def test_and_agrees(self, engine, mode):
-        person = Person()
-        async with client_of(engine, answers=person, mode=mode) as client:
-            await store(client, LONG, id="long", title="Harbours")
-            parts = await count(engine)
-            point = await store(client, "roses are red")
-            await store(client, "grass is green")
-            result = await delete(client, ids=["long", point, "nobody"])
-
-        assert person.asked == [
-            f"Delete 2 documents?\n- notes (id long, {parts} parts) · Harbours: Sentence number "
-            "0 is about harbour 0. Sentence number 1 is about…\n"
-            f"- notes (id {short_id(point)}) · roses are red"
-        ]
-        assert said(result).splitlines()[-1] == "Not found: 'nobody'."
-        assert await count(engine) == 1
-
-    async def test_and_declines(self, engine, mode):
-        person = Person(ticks=False)
-        async with client_of(engine, answers=person, mode=mode) as client:
-            point = await store(client, "roses are red")
-            for person.means in ("decline", "cancel", "accept"):
-                result = await delete(client, ids=[point])
-                assert said(result) == "Nothing was deleted: the person declined."
-                assert result.structured_content["documents"] == []
-
-        assert len(person.asked) == 3
-        assert await count(engine) == 1
-
-    async def test_but_not_about_ids_that_are_nowhere(self, engine, mode):
-        person = Person()
-        async with client_of(engine, answers=person, mode=mode) as client:
-            await store(client, "roses are red")
-            assert "not found: 'nobody'" in refusal(await delete(client, ids=["nobody"]))
-
-        assert person.asked == []
-
-    async def test_and_what_was_shown_is_not_what_is_there_any_more(self, engine, mode):
-        async with client_of(engine) as other:
-            await store(other, "roses are red", id="flower")
-            person = Person(first=lambda: store(other, "my will", id="flower"))
-            async with client_of(engine, answers=person, mode=mode) as client:
-                result = await delete(client, ids=["flower"])
-
-        if mode == "legacy":
-            assert "somebody else has changed or deleted this text" in refusal(result)
-            assert await count(engine) == 1
-        else:  # asked again, about the new text
-            assert ["roses" in person.asked[0], "my will" in person.asked[1]] == [True, True]
-            assert await count(engine) == 0
-
-
-@pytest.mark.parametrize(("days", "said"), [(30, "?"), (0, " for good?")])
-def test_a_person_is_told_where_nothing_is_kept(days, said):
-    asked = about_points(Matching("notes", 3, (), days), None)
-
-    assert asked == f"Delete 3 points of the collection notes{said} Such as:"
-
-
 async def test_hidden_collections_are_not_deleted_from_nor_named(engine):
     async with client_of(engine) as client:
         point = await store(client, "roses", "secret")
@@ -484,8 +324,8 @@ async def test_hidden_collections_are_not_deleted_from_nor_named(engine):
 
 
 async def test_without_arbitrary_filters_it_takes_ids_only(engine):
-    person, given = Person(), {"query_filter": ALL, "collection_name": "notes"}
-    async with client_of(engine, answers=person, qdrant_allow_arbitrary_filter=False) as client:
+    given = {"query_filter": ALL, "collection_name": "notes"}
+    async with client_of(engine, qdrant_allow_arbitrary_filter=False) as client:
         point = await store(client, "roses")
         tools = {one.name: one for one in (await client.list_tools()).tools}
         schema = tools["qdrant-delete"].input_schema
@@ -493,5 +333,4 @@ async def test_without_arbitrary_filters_it_takes_ids_only(engine):
         await deleted(client, ids=[point])
 
     assert (set(schema["properties"]), schema["required"]) == ({"ids", "collection_name"}, ["ids"])
-    assert len(person.asked) == 1
     assert await count(engine) == 0

@@ -1,14 +1,11 @@
 """qdrant-project as a client sees it: the whole server, only the model is a fake."""
 
-import base64
-import io
 import re
 
 import numpy as np
 import pytest
 from mcp import Client
 from mcp.client.extension import advertise
-from PIL import Image
 from qdrant_client import models
 
 from mcp_server_qdrant.app.server import make_server
@@ -197,24 +194,10 @@ async def test_what_cannot_be_asked_is_refused_in_a_sentence():
             (
                 {"colections": "red"},
                 "There is no argument 'colections'; there are: collections, query, "
-                "dimensions, limit, image, points.",
+                "dimensions, limit, points.",
             ),
         ):
             assert refusal(await client.call_tool("qdrant-project", arguments)) == sentence
-
-
-async def test_an_image_for_clients_that_show_one():
-    async with memory_server() as client:
-        assert len((await project(client, image=True)).content) == 1  # nothing to draw
-        await store(client, "notes", *corpus(30))
-        result = await project(client, query="copper", image=True)
-
-        text, image = result.content
-        assert (text.type, image.type, image.mime_type) == ("text", "image", "image/png")
-        png = Image.open(io.BytesIO(base64.b64decode(image.data)))
-        assert png.size == (910, 540)
-        assert len(png.convert("RGB").getcolors(1_000_000)) > 10
-        assert len(image.data) < 100_000
 
 
 async def test_points_come_for_hosts_that_render_apps_and_for_who_asks():

@@ -19,10 +19,8 @@ from mcp_server_qdrant.core.datatypes import (
     SearchPage,
 )
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.core.notation import document_id, part_id, point_id, shown_id
-from mcp_server_qdrant.core.writes import Matching, Named
+from mcp_server_qdrant.core.notation import part_id, point_id, shown_id
 from mcp_server_qdrant.tools import collections, get, rendering
-from mcp_server_qdrant.tools.delete import about_documents, about_points
 from mcp_server_qdrant.tools.find import trim_page
 from mcp_server_qdrant.tools.rendering import as_data, as_text, details, render_result
 from tests import answers
@@ -176,15 +174,6 @@ def test_data_holds_what_was_stored_as_it_is(one):
     assert data.get("tags", []) == list(one.tags)
     assert data.get("metadata") == (one.metadata or None)
     assert data.get("source") == one.source
-
-
-@given(st.lists(documents, min_size=1, max_size=3))
-def test_no_document_adds_to_what_a_person_is_asked(found):
-    by_ids = about_documents(Named(tuple(found), ()))
-    by_filter = about_points(Matching("notes", 3, tuple(found), 30), None)
-
-    assert answers.of(by_ids, "deletion") == [(one.collection, document_id(one)) for one in found]
-    assert [one[:2] for one in by_filter.splitlines()[1:]] == ["- "] * len(found)
 
 
 async def test_no_stored_text_passes_for_an_answer_of_the_server():

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from mcp_server_qdrant.app.process import HERE
-from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
+from mcp_server_qdrant.encoders.bm25 import AUTO, Bm25Encoder
 from mcp_server_qdrant.ingest.collections.copying import import_local_mode
 from mcp_server_qdrant.qdrant.client import is_local_mode, open_client
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
@@ -37,7 +37,7 @@ async def open_engine(settings: Settings, timeout: float) -> WholeEngine:
     try:
         if is_local_mode(folder):
             bulk = Bulk(client, settings.qdrant_content_fields)
-            await import_local_mode(folder, bulk, Bm25Encoder(settings.bm25_language))
+            await import_local_mode(folder, bulk, Bm25Encoder(AUTO))
     except BaseException:
         await client.close()
         raise

@@ -9,18 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from mcp.server import MCPServer
 from mcp.server.caching import CacheableMethod, CacheHint
-from mcp.shared.exceptions import MCPError
-from mcp.types import INVALID_PARAMS, SERVER_INFO_META_KEY
 
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.app.opening import Opening, open_services
 from mcp_server_qdrant.core.context import speaking
-from mcp_server_qdrant.core.find import Preferences, Tuning
+from mcp_server_qdrant.core.find import Tuning
 from mcp_server_qdrant.core.notation import one_line, visible
-from mcp_server_qdrant.http.page.app import app_extension, icon
+from mcp_server_qdrant.http.page.app import app_extension
 from mcp_server_qdrant.ingest.secrets import masked
 from mcp_server_qdrant.settings.environment import Settings
-from mcp_server_qdrant.tools.prompts import make_prompts
 from mcp_server_qdrant.tools.toolset import Options, instructions, make_tools
 
 if TYPE_CHECKING:
@@ -34,7 +31,6 @@ NAME = "mcp-server-qdrant"
 HINTS: dict[CacheableMethod, CacheHint] = {
     "server/discover": CacheHint(3_600_000, "public"),
     "resources/list": CacheHint(3_600_000, "public"),
-    "prompts/list": CacheHint(3_600_000, "public"),
     "tools/list": CacheHint(300_000),
 }
 # The pending calls of a conversation, where each call has a task, as over stdio.
@@ -72,7 +68,6 @@ def make_server(
     mcp = MCPServer(
         NAME,
         title="Qdrant collections",
-        icons=[icon()],
         version=__version__,
         instructions=instructions(read_only=settings.qdrant_read_only),
         log_level=settings.fastmcp_log_level,
@@ -83,8 +78,6 @@ def make_server(
         middleware=[*([monitor.observe] if monitor else []), _opening_middleware(opening)],
         extensions=[app_extension()],
     )
-    for prompt in make_prompts(read_only=settings.qdrant_read_only):
-        mcp.add_prompt(prompt)
     if monitor is not None:
         monitor.register(mcp, opening.begin, {tool.name: tool.scope for tool in tools})
     if page:
@@ -100,9 +93,11 @@ def _add_page(
     from mcp_server_qdrant.http.page.routes import register
 
     options = replace(options_of(settings), arbitrary_filter=True)
-    preferred = Preferences.among(settings).model_dump()
+    tuning = Tuning(
+        recency_weight=settings.qdrant_recency_weight, rerank=settings.rerank_url is not None
+    )
     defaults = {
-        **Tuning(**preferred).model_dump(),
+        **tuning.model_dump(),
         "version": __version__,
         "limit": settings.qdrant_search_limit,
         "priority_order": settings.qdrant_collection_priority_order,
@@ -122,12 +117,8 @@ def _opening_middleware(opening: Opening) -> Any:
             task.add_done_callback(under_way.discard)
         try:
             with speaking(_client(ctx)):
-                return _trimmed(ctx.method, await call_next(ctx))
-        except ValueError as error:
-            if ctx.method != "prompts/get":
-                raise
-            said = "There is no such prompt, or it takes other arguments: see prompts/list."
-            raise MCPError(code=INVALID_PARAMS, message=said) from error
+                result = await call_next(ctx)
+                return visible(result) if ctx.method == "tools/call" else result
         finally:
             opening.begin()
 
@@ -144,16 +135,6 @@ def _client(ctx: Any) -> tuple[str, str] | None:
 @lru_cache(256)
 def _short_and_masked(text: str) -> str:
     return one_line(masked(text)[0], MAX_CLIENT)
-
-
-def _trimmed(method: str, result: Any) -> Any:
-    """The result without the icon, which the SDK adds to every result.
-
-    Invisible characters are removed from a tool's result.
-    """
-    if method != "server/discover" and isinstance(result, dict):
-        result.get("_meta", {}).get(SERVER_INFO_META_KEY, {}).pop("icons", None)
-    return visible(result) if method == "tools/call" else result
 
 
 def options_of(settings: Settings) -> Options:

@@ -20,10 +20,10 @@ from mcp_server_qdrant.core.context import caller, use_zone
 from mcp_server_qdrant.core.datatypes import CollectionInfo, SyncedFolder
 from mcp_server_qdrant.core.dates import DATES
 from mcp_server_qdrant.core.errors import BackendError, RequestError
-from mcp_server_qdrant.core.find import Preferences, SearchRequest
+from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import Identify, date_paths, point_id, point_ids_of
 from mcp_server_qdrant.core.tasks import Tasks, gather
-from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
+from mcp_server_qdrant.encoders.bm25 import AUTO, Bm25Encoder
 from mcp_server_qdrant.encoders.language import stop_words
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.delete import Deletion
@@ -161,11 +161,12 @@ class Services:
             tags=TagIndex(self.facets.tags, bm25.tokens),
             timeout=SEARCH_SHARE * settings.qdrant_timeout,
             results=settings.qdrant_search_limit,
-            preferences=Preferences.among(settings),
             rules=Rules(
                 alpha=settings.hybrid_alpha,
                 order=settings.qdrant_collection_priority_order,
                 time_fields=settings.qdrant_recency_fields,
+                recency_weight=settings.qdrant_recency_weight,
+                rerank=settings.rerank_url is not None,
             ),
             pool=self.shared.rerank.pool,
         )
@@ -298,8 +299,8 @@ class Shared:
         self.client = client
         self.embedded = isinstance(client, EdgeClient)
         self.encoders = encoders
-        self.bm25 = Bm25Encoder(settings.bm25_language)
-        self.rerank = open_rerank(settings, local_models())
+        self.bm25 = Bm25Encoder(AUTO)
+        self.rerank = open_rerank(settings)
         self.maps = Shelf()
         self._tally = Tally()
         self.filterable = [(each.name, each.field_type) for each in settings.filterable_fields]
@@ -320,8 +321,6 @@ class Shared:
         """Load the models, and start the work that goes on beside the calls where `tending`."""
         settings, client = self.settings, self.client
         self.encoders.default.start()
-        if settings.rerank:
-            self.rerank.reranker.start()
         if tending and not settings.qdrant_read_only:
             self.filling = self.tasks.start("The filling of vectors", self._backfill.run)
             if own := self._known.get(self._fixed):  # the folders belong to TENANT_ID

@@ -10,7 +10,7 @@ from typing import Any
 from mcp_server_qdrant.app.engines import open_engine, open_folder
 from mcp_server_qdrant.core.errors import ConfigError, RequestError, UnknownCollection
 from mcp_server_qdrant.core.notation import HISTORY, near_names, visible_in
-from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
+from mcp_server_qdrant.encoders.bm25 import AUTO, Bm25Encoder
 from mcp_server_qdrant.ingest.collections.export import Exported, Form, export
 from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
 from mcp_server_qdrant.qdrant import backup, marks
@@ -31,9 +31,9 @@ EMBEDDED_ONLY = (
 )
 
 
-def upgrades_of(settings: Settings, bulk: Bulk, progress: Tell) -> Upgrades:
+def upgrades_of(bulk: Bulk, progress: Tell) -> Upgrades:
     """Upgrades of the collections of an engine, with this server's keywords."""
-    return Upgrades(bulk, Bm25Encoder(settings.bm25_language), progress)
+    return Upgrades(bulk, Bm25Encoder(AUTO), progress)
 
 
 @asynccontextmanager

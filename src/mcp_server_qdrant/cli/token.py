@@ -1,18 +1,13 @@
-"""The command `token`: creates, replaces, revokes and lists the tokens of AUTH_MODE=token."""
+"""The command `token`: creates a token for AUTH_MODE=token."""
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
 from mcp_server_qdrant.cli import frame
 from mcp_server_qdrant.core.errors import ConfigError
-
-if TYPE_CHECKING:
-    from mcp_server_qdrant.http.auth.tokens import TokenEntry
 
 
 def _in_future(_: click.Context, __: click.Parameter, when: datetime | None) -> datetime | None:
@@ -22,11 +17,12 @@ def _in_future(_: click.Context, __: click.Parameter, when: datetime | None) -> 
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name")
 @click.option(
     "--scope",
     "scopes",
     multiple=True,
+    required=True,
     type=click.Choice(["read", "write", "admin"]),
     help="What the token permits; write includes read, admin both. Repeatable.",
 )
@@ -46,87 +42,35 @@ def _in_future(_: click.Context, __: click.Parameter, when: datetime | None) -> 
 @click.option(
     "--file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The tokens file. Without it, a new token's line is printed instead; --replace, --revoke "
-    "and --list use AUTH_TOKENS_FILE.",
+    help="The tokens file, which gets the token's line. Without it the line is printed.",
 )
-@click.option(
-    "--replace",
-    is_flag=True,
-    help="Create a new token for NAME with the same rights; the old one becomes invalid.",
-)
-@click.option("--revoke", is_flag=True, help="Revoke all tokens of NAME.")
-@click.option("--list", "listing", is_flag=True, help="List all tokens.")
-def token(name: str | None, file: Path | None, *, listing: bool, **given: Any) -> None:
+def token(
+    name: str,
+    scopes: Sequence[str],
+    claims: Sequence[str],
+    expires: datetime | None,
+    file: Path | None,
+) -> None:
     """Create a token for the caller NAME.
 
-    A token is shown once; only its hash is stored. A running server notices changes of the file.
+    It is shown once; its line in the file has only its hash. To revoke it, delete that line.
     """
-    asked = {option for option, value in given.items() if value}
-    if listing and (asked or name):
-        raise click.UsageError("--list takes no name, and no other option but --file.")
-    if not (listing or name):
-        raise click.UsageError("Missing argument 'NAME'.")
-    if given["revoke"] and asked > {"revoke"}:
-        raise click.UsageError("--revoke takes no other option but --file.")
     with frame.reporting_errors():
         from mcp_server_qdrant.http.auth import tokens
 
-        known = listing or given["revoke"] or given["replace"]
-        place = file or (frame.load_settings().auth_tokens_file if known else None)
-        if known and place is None:
-            raise ConfigError("Which file? Add --file, or set AUTH_TOKENS_FILE.")
-        if name is None:
-            _print_tokens(tokens.read_tokens(place) if place else ())
-            return
-        with tokens.editing(place) if place else nullcontext():
-            there = tokens.read_tokens(place) if place and place.exists() else ()
-            old = next((one for one in reversed(there) if one.name == name), None)
-            if known and not old:
-                raise ConfigError(f"{name} has no token in {place}.")
-            if old and not known:
-                raise ConfigError(
-                    f"{name} has a token in {place}: add --replace, or choose another name."
-                )
-            if place and given["revoke"]:
-                tokens.change(place, without=name)
-                click.echo(f"{name} has no token in {place} any more.", err=True)
-                return
-            _create(place, name, _rights(given["scopes"], given["claims"], given["expires"], old))
-        if old:
-            click.echo("The old token is no longer valid.", err=True)
-
-
-def _rights(
-    scopes: Sequence[str], claims: Sequence[str], expires: datetime | None, old: "TokenEntry | None"
-) -> dict[str, Any]:
-    """The rights in a token's entry; omitted ones come from the `old` token."""
-    split = [claim.partition("=") for claim in claims]
-    if not all(name and equals for name, equals, _ in split):
-        raise ConfigError("A claim is NAME=VALUE.")
-    if old and old.expires and not expires:
-        raise ConfigError(f"The token of {old.name} expires: add --expires for the new one.")
-    said = {
-        "scopes": list(dict.fromkeys(scopes)),
-        "claims": {name: value for name, _, value in split},
-        "expires": expires.isoformat() if expires else None,
-    }
-    rights = old.model_dump(mode="json", include={"scopes", "claims"}) if old else {}
-    rights |= {name: value for name, value in said.items() if value}
-    if not rights.get("scopes"):
-        raise click.UsageError("Missing option '--scope'.")
-    return {name: value for name, value in rights.items() if value}
-
-
-def _create(file: Path | None, name: str, rights: dict[str, Any]) -> None:
-    """Create a token, replacing those of this name, and print it."""
-    from mcp_server_qdrant.http.auth import tokens
-
-    secret = tokens.new_token()
-    entry = {"name": name, "sha256": tokens.digest(secret), **rights}
-    if file:
-        tokens.change(file, entry, without=name)
-    else:
-        tokens.parse(tokens.entry_line(entry))
+        secret = tokens.new_token()
+        given = {
+            "name": name,
+            "sha256": tokens.digest(secret),
+            "scopes": list(dict.fromkeys(scopes)),
+            "claims": dict(map(_split_claim, claims)),
+            "expires": expires.isoformat() if expires else None,
+        }
+        entry = {key: value for key, value in given.items() if value}
+        if file:
+            tokens.add(file, entry)
+        else:
+            tokens.parse(tokens.entry_line(entry))
     click.echo(f"The token of {name}, which is not shown again:", err=True)
     click.echo(secret)
     if file:
@@ -136,15 +80,8 @@ def _create(file: Path | None, name: str, rights: dict[str, Any]) -> None:
         click.echo(tokens.entry_line(entry), nl=False)
 
 
-def _print_tokens(found: "Sequence[TokenEntry]") -> None:
-    """Print a line per token: name, scopes, expiry in UTC, claims."""
-    now = datetime.now(UTC)
-    rows = [("NAME", "SCOPES", "ENDS", "CLAIMS")]
-    for one in found:
-        end = f"{one.expires.astimezone(UTC):%Y-%m-%d %H:%M}" if one.expires else "never"
-        claims = ", ".join(f"{key}={value}" for key, value in one.claims.items())
-        rows.append((one.name, ", ".join(one.scopes), "ended" if one.ended(now) else end, claims))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        click.echo("  ".join(cells).rstrip())
+def _split_claim(claim: str) -> tuple[str, str]:
+    name, equals, value = claim.partition("=")
+    if not (name and equals):
+        raise ConfigError("A claim is NAME=VALUE.")
+    return name, value

@@ -72,7 +72,7 @@ async def upgrade(
         indexed = f"Indexed: {cite_all(made)}." if made else ""
         if wanted and not model:
             return f"{cite(name)}: {indexed or 'indexed already.'}"
-        upgrades = upkeep.upgrades_of(settings, engine, progress)
+        upgrades = upkeep.upgrades_of(engine, progress)
         if model:
             await frame.load_model(encoders.started(model))
             metadata = model_metadata(settings, encoders, model)

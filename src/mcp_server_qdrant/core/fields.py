@@ -6,7 +6,6 @@ types accept that, and refuse NUL characters and broken Unicode.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BeforeValidator, Field
@@ -19,13 +18,6 @@ MAX_ITEMS = 256  # of a list of names
 MAX_VALUES = 100_000  # in one argument, at any depth
 # A Unicode noncharacter that marks undecodable input; texts may not contain it.
 BROKEN = "\uffff"
-
-
-@dataclass(frozen=True, slots=True)
-class Offered:
-    """Marks a setting that is also a tool parameter; has its description for agents."""
-
-    description: str
 
 
 def without_null(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,6 @@
 """The parameters of qdrant-find, each declared once: type, bounds, default, texts.
 
-The tool's schema and validation, the search request, the settings for a server's defaults,
-docs/settings.md and the page's defaults are all derived from them. Parameters with a setting are
-`Preferences`, which a call can override.
+The tool's schema and validation, the search request and the page's defaults are derived from them.
 """
 
 from typing import Annotated, Any, Literal, Self
@@ -11,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from pydantic.fields import FieldInfo
 
 from mcp_server_qdrant.core.datatypes import TAG_KEYS, Algorithm, Mode, Priority
-from mcp_server_qdrant.core.fields import JsonObject, Offered, Tags, Text, Word, Words
+from mcp_server_qdrant.core.fields import JsonObject, Tags, Text, Word, Words
 
 MAX_QUERY = 8_000  # characters
 MAX_LIMIT = 100
@@ -19,35 +17,17 @@ TAIL = 0.25  # share of the best relevance; less relevant results are left out
 LINES = 2  # results without a passage at the end of a page
 WEAK, WHOLE = 150, 1_200  # tokens of a page without an answer, and of one of whole texts
 
+RECENCY_WEIGHT = 0.15
+
 Share = Annotated[float | None, Field(ge=0, le=1)]
+Weight = Annotated[float, Field(ge=0, le=1)]
 Operator = Literal["==", "!=", ">", ">=", "<", "<=", "any", "except"]
 
 
-class Preferences(BaseModel):
-    """Parameters that are also settings: the defaults of a call."""
+class Tuning(BaseModel):
+    """Rarely needed parameters; agents see them as one object."""
 
-    model_config = ConfigDict(frozen=True, populate_by_name=True)
-
-    recency_weight: Annotated[float, Offered("how much age counts")] = Field(
-        0.15, ge=0, le=1, validation_alias="QDRANT_RECENCY_WEIGHT"
-    )
-    """How much of its score a text can lose by age; 0 is off."""
-    rerank: Annotated[bool, Offered("by a second model, slower")] = False
-    """Rerank the best results with a second model."""
-
-    @classmethod
-    def among(cls, settings: "Preferences") -> "Preferences":
-        """Extract the preferences from all settings."""
-        return Preferences.model_construct(
-            **{name: getattr(settings, name) for name in Preferences.model_fields}
-        )
-
-
-class Tuning(Preferences):
-    """Rarely needed parameters; agents see them and the preferences as one object."""
-
-    # Arguments are named by field, never by environment variable.
-    model_config = ConfigDict(extra="forbid", validate_by_alias=False, validate_by_name=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     algorithm: Annotated[Algorithm, Field(description="default hybrid")] = "hybrid"
     semantic_weight: Annotated[Share, Field(description="share of meaning")] = None
@@ -60,10 +40,12 @@ class Tuning(Preferences):
     correct: Annotated[bool, Field(description="typos in the query, default true")] = True
     fuzzy_boost: Annotated[float, Field(ge=0, le=0.2, description="gain by like spelling")] = 0.1
     explain: Annotated[bool, Field(description="why each result ranks there")] = False
+    recency_weight: Annotated[Weight, Field(description="how much age counts")] = RECENCY_WEIGHT
+    rerank: Annotated[bool, Field(description="by a second model, slower")] = False
 
 
 class SearchRequest(Tuning):
-    """A call of qdrant-find. Preferences default to the server's."""
+    """A call of qdrant-find."""
 
     query: Annotated[
         Text, Field(description="What to look for, in words; without it: the newest texts")
@@ -101,24 +83,18 @@ class SearchRequest(Tuning):
         tagged = {"should": [{"key": key, "match": {"any": [*self.tags]}} for key in TAG_KEYS]}
         return {"must": [tagged, *([self.query_filter] if self.query_filter else [])]}
 
-    def over(self, usual: Preferences) -> "SearchRequest":
-        """The request with the server's preferences for parameters not given."""
+    def over(self, **usual: Any) -> "SearchRequest":
+        """The request with these values for parameters not given."""
         given = self.model_fields_set
-        silent = {
-            name: getattr(usual, name) for name in Preferences.model_fields if name not in given
-        }
-        return self.model_copy(update=silent)
+        return self.model_copy(
+            update={name: value for name, value in usual.items() if name not in given}
+        )
 
 
 def declared() -> dict[str, FieldInfo]:
-    """Name -> declaration of all parameters: visible ones, tuning, then preferences."""
-    fields, later = SearchRequest.model_fields, (Tuning.model_fields, Preferences.model_fields)
-    return dict(sorted(fields.items(), key=lambda item: sum(item[0] in each for each in later)))
-
-
-def offered(info: FieldInfo) -> Offered | None:
-    """The description of a preference for agents; None for other parameters."""
-    return next((one for one in info.metadata if isinstance(one, Offered)), None)
+    """Name -> declaration of all parameters: visible ones, then tuning."""
+    fields = SearchRequest.model_fields
+    return dict(sorted(fields.items(), key=lambda item: item[0] in Tuning.model_fields))
 
 
 class FilterableField(BaseModel):

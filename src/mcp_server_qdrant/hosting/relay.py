@@ -78,8 +78,6 @@ class Relay:
         self._stdin, self._stdout = stdin, stdout
         self._lock = threading.Condition()  # guards sending, and reconnecting
         self._requests: dict[Id, _Request] = {}
-        self._service_requests: set[Id] = set()  # ids of the service's requests to the client
-        self._stale: set[Id] = set()  # those of a service that has exited
         self._initialize: bytes | None = None  # the client's `initialize`, for a replay
         self._initialized: bytes | None = None
         self._yielding = False
@@ -138,8 +136,6 @@ class Relay:
         # Not a message: the space keeps the service from taking it for a control line.
         data = b"%s%s\n" % (b" " if line.startswith(b"!") else b"", line)
         with self._lock:
-            if not self._is_wanted(message):
-                return
             request = self._track(message, data)
             if request is None or not self._holding:
                 with suppress(OSError):  # a dead service is noticed by the reader
@@ -147,17 +143,6 @@ class Relay:
                     if request is not None:
                         request.sent = True
             self._lock.notify()
-
-    def _is_wanted(self, message: Mapping[str, object]) -> bool:
-        """False for the response to a request of a service that has exited."""
-        number = message.get("id")
-        if "method" in message or not isinstance(number, Id):
-            return True
-        self._service_requests.discard(number)
-        if number not in self._stale:
-            return True
-        self._stale.remove(number)
-        return False
 
     def _track(self, message: Mapping[str, object], data: bytes) -> _Request | None:
         """Track a message; returns its request, or None for a response or notification."""
@@ -204,10 +189,7 @@ class Relay:
         else:
             message = reach.parse_object(line)
             number = message.get("id")
-            if not isinstance(number, Id):
-                return True
-            if "method" in message:
-                self._service_requests.add(number)
+            if "method" in message or not isinstance(number, Id):
                 return True
         if number == REPEATED:
             return False
@@ -256,8 +238,6 @@ class Relay:
 
     def _settle_requests(self, *, nothing_done: bool) -> None:
         """Decide for each pending request of a lost connection: retry, or answer with an error."""
-        self._stale |= self._service_requests
-        self._service_requests.clear()
         for number, request in [*self._requests.items()]:
             if nothing_done:
                 request.sent = False

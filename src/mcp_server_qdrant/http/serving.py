@@ -82,7 +82,7 @@ def _protected(app: Starlette, inner: ASGIApp, settings: Settings, path: str) ->
     if settings.auth_mode == "oauth" and settings.auth_issuer:
         url = _resource_url(settings, path)
         names.append(urlsplit(url).hostname or "")
-        routes, challenge = resource_routes(url, settings.auth_issuer, settings.auth_scope_prefix)
+        routes, challenge = resource_routes(url, settings.auth_issuer)
         app.router.routes.extend(routes)
     verifier = _verifier(settings)
     return Guard(
@@ -107,7 +107,6 @@ def _verifier(settings: Settings) -> Verifier | None:
             Keys(settings.auth_issuer, settings.auth_jwks_url),
             issuer=settings.auth_issuer,
             audience=settings.auth_audience,
-            scope_prefix=settings.auth_scope_prefix,
         )
     return None
 
@@ -115,8 +114,7 @@ def _verifier(settings: Settings) -> Verifier | None:
 def _resource_url(settings: Settings, path: str) -> str:
     """The URL of this server for the issuer's clients."""
     urls = (url for url in settings.auth_audience if url.startswith(("https://", "http://")))
-    here = _url(settings.fastmcp_host, settings.fastmcp_port, path)
-    return settings.auth_resource_url or next(urls, here)
+    return next(urls, _url(settings.fastmcp_host, settings.fastmcp_port, path))
 
 
 async def serve(
@@ -172,14 +170,13 @@ class Server(uvicorn.Server):
 
 
 def uvicorn_config(served: ASGIApp, settings: Settings) -> uvicorn.Config:
-    """The uvicorn configuration for the application."""
+    """The uvicorn configuration for the application; it reads FORWARDED_ALLOW_IPS itself."""
     return uvicorn.Config(
         served,
         http="h11",  # bounds request headers; httptools does not
         log_level=settings.fastmcp_log_level.lower(),
         log_config=None,  # use the root logger's setup
         access_log=False,  # it would log query strings; http/monitor.py logs requests
-        forwarded_allow_ips=list(settings.forwarded_allow_ips),
         timeout_graceful_shutdown=STREAMS_SECONDS,
     )
 

@@ -15,7 +15,6 @@ from mcp_server_qdrant.core.notation import cite
 from mcp_server_qdrant.core.tasks import gather
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.projection.encode import encode
-from mcp_server_qdrant.projection.image import png
 from mcp_server_qdrant.projection.neighbours import (
     COMING,
     LEAST,
@@ -118,10 +117,6 @@ class Projector:
     async def encoded(self, view: View, *, points: bool = True) -> dict[str, Any]:
         """The view as JSON for a browser; see `projection.encode`."""
         return await asyncio.to_thread(encode, view, points=points)
-
-    async def picture(self, view: View) -> bytes:
-        """The view as a PNG; it must have a panel."""
-        return await asyncio.to_thread(png, view)
 
     async def close(self) -> None:
         """Cancel this projector's tasks."""

@@ -14,7 +14,7 @@ from mcp_server_qdrant.core.datatypes import Algorithm, Dense, Target, Targets
 from mcp_server_qdrant.core.dates import Period, parse_period
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.exact import Exact
-from mcp_server_qdrant.core.find import Preferences, SearchRequest
+from mcp_server_qdrant.core.find import RECENCY_WEIGHT, SearchRequest
 from mcp_server_qdrant.core.notation import one_line
 from mcp_server_qdrant.core.tasks import gather
 from mcp_server_qdrant.qdrant.filters import both
@@ -59,12 +59,14 @@ class Rules:
     """The operator's ranking rules, which no request changes.
 
     `alpha` is the default weight of the dense leg; `order` are the preferred collections, the most
-    preferred first.
+    preferred first. `recency_weight` and `rerank` are the defaults of a request.
     """
 
     alpha: float
     order: tuple[str, ...] = ()
     time_fields: tuple[str, ...] = ()
+    recency_weight: float = RECENCY_WEIGHT
+    rerank: bool = False
 
 
 @dataclass(frozen=True)
@@ -167,7 +169,6 @@ class Understanding:
     tags: TagIndex
     timeout: float  # seconds of a search
     results: int
-    preferences: Preferences
     rules: Rules
     pool: int
     now: Callable[[], datetime] = this_hour
@@ -201,7 +202,7 @@ class Understanding:
         targets = resolved
         if request.algorithm != "hybrid":
             targets = Targets(narrow_legs(one, request.algorithm) for one in resolved)
-        preferred = request.over(self.preferences)
+        preferred = request.over(recency_weight=self.rules.recency_weight, rerank=self.rules.rerank)
         alpha = self.rules.alpha if share is None else share
         alpha = 1.0 if request.algorithm == "semantic" else alpha
         tagged = targets if alpha < 1 else ()

@@ -7,7 +7,6 @@ from typing import Annotated, Self
 from platformdirs import user_cache_path, user_data_path
 from pydantic import AfterValidator, BaseModel, Field, PositiveInt, SecretStr, model_validator
 
-from mcp_server_qdrant.core.bm25 import LANGUAGES
 from mcp_server_qdrant.core.datatypes import OURS
 from mcp_server_qdrant.core.fields import Positive
 from mcp_server_qdrant.core.notation import listed_in
@@ -29,12 +28,6 @@ def _no_file(path: Path) -> Path:
         if part.exists() and not part.is_dir():
             raise ValueError("is a file or lies below one; name a folder")
     return path
-
-
-def _language(value: str) -> str:
-    if value.strip().lower() not in ("auto", *LANGUAGES):
-        raise ValueError(f"must be auto or one of {', '.join(LANGUAGES)}")
-    return value
 
 
 class EngineSettings(BaseModel):
@@ -78,9 +71,6 @@ class EngineSettings(BaseModel):
     qdrant_search_limit: PositiveInt = 10
     """Default number of results of a find, per collection searched; at most three times that in
     total."""
-    bm25_language: Annotated[str, AfterValidator(_language)] = "auto"
-    """Language of stemming and stop words in keyword search; `auto`: that of each text; `none`:
-    neither."""
     qdrant_cache_path: WholePath | None = None
     """Cache folder. Default: the platform's user cache folder."""
     # tools

@@ -30,7 +30,6 @@ from mcp_server_qdrant.core.context import client_folder, holding
 from mcp_server_qdrant.core.disk import others_may_write
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.fields import requirement
-from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.core.notation import printable
 from mcp_server_qdrant.settings.embedding import EmbeddingSettings
 from mcp_server_qdrant.settings.engine import EngineSettings, TenancySettings
@@ -51,6 +50,7 @@ PREFIXES = (
     *("QDRANT_", "EMBEDDING_", "RERANK_", "TENANT_", "HYBRID_", "SYNC_", "STORE_"),
     *("AUTH_SCOPE_", "HTTP_MAX_"),
 )
+GONE = ("AUTH_RESOURCE_URL", "BM25_LANGUAGE", "RERANK")  # removed settings without one
 _VARIABLES: ContextVar[Mapping[str, str]] = ContextVar("variables", default=os.environ)
 
 
@@ -70,7 +70,6 @@ class Settings(
     AuthSettings,
     FilterSettings,
     RankingSettings,
-    Preferences,
     EmbeddingSettings,
     EngineSettings,
     BaseSettings,
@@ -83,7 +82,6 @@ class Settings(
         env_file_encoding="utf-8",
         extra="ignore",
         frozen=True,
-        populate_by_name=False,  # or PRIORITY would be a variable too
         env_ignore_empty=True,
     )
 
@@ -154,8 +152,8 @@ def _assigned(file: Path | None) -> dict[str, tuple[str, str]]:
 
 def _strays(assigned: Collection[str]) -> Iterator[str]:
     """A sentence for each variable that looks like a setting but is none."""
-    ours = (name for name in assigned if name.startswith(PREFIXES) and "__" not in name)
-    for name in sorted({*ours} - _variables()):
+    ours = (name for name in assigned if name in GONE or name.startswith(PREFIXES))
+    for name in sorted({name for name in ours if "__" not in name} - _variables()):
         yield f"{name} is not a setting and has no effect: docs/settings.md has all of them"
 
 

@@ -1,6 +1,5 @@
 """The settings of a server over HTTP: access, limits and logs. Parts of `Settings`."""
 
-import ipaddress
 import re
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
@@ -57,17 +56,13 @@ class AuthSettings(BaseModel):
     auth_issuer: Url | None = None
     """With `oauth`: URL of the issuer, exactly as in its tokens."""
     auth_audience: Names = ()
-    """With `oauth`: accepted values of `aud`, separated by commas."""
+    """With `oauth`: accepted values of `aud`, separated by commas. The first URL among them is the
+    one that clients connect to. Default of that URL: this server's address."""
     auth_jwks_url: Url | None = None
     """URL of the issuer's keys. Default: discovered from AUTH_ISSUER."""
-    auth_resource_url: Url | None = None
-    """URL that clients connect to, such as `https://mcp.example.com/mcp`. Default: AUTH_AUDIENCE if
-    that is a URL, else this server's address."""
-    auth_scope_prefix: str = ""
-    """Prefix of `read`, `write` and `admin` in the scopes of a token, such as `qdrant:`."""
     fastmcp_allowed_hosts: Annotated[Names, AfterValidator(_hosts)] = ()
     """Host names that clients may use for it: `mcp.example.com`, `*.internal`, `mcp:8000`. IP
-    addresses, localhost and the names in FASTMCP_HOST and AUTH_RESOURCE_URL are always allowed."""
+    addresses, localhost and the names in FASTMCP_HOST and AUTH_AUDIENCE are always allowed."""
     fastmcp_allowed_origins: Annotated[Names, AfterValidator(_origins)] = ()
     """Origins of web pages that may call this server: `https://app.example.com`, or `*`."""
 
@@ -84,15 +79,6 @@ class AuthSettings(BaseModel):
         if self.auth_mode == "oauth" and not (self.auth_issuer and self.auth_audience):
             raise ValueError("AUTH_MODE=oauth needs AUTH_ISSUER and AUTH_AUDIENCE")
         return self
-
-
-def _networks(value: tuple[str, ...]) -> tuple[str, ...]:
-    try:
-        for one in value:
-            ipaddress.ip_network(one)
-    except ValueError:
-        raise ValueError("must be addresses or networks such as 10.0.0.0/8") from None
-    return value
 
 
 class HttpSettings(BaseModel):
@@ -114,8 +100,5 @@ class HttpSettings(BaseModel):
     """Level of the log on stderr."""
     fastmcp_stateless_http: bool = False
     """Keep no sessions, so that any replica can answer any request."""
-    forwarded_allow_ips: Annotated[Names, AfterValidator(_networks)] = ("127.0.0.1",)
-    """Proxies trusted to set a client's address in `X-Forwarded-For`, for the log and the limits:
-    `10.0.0.7`, or a network such as `10.0.0.0/8`."""
     log_format: Literal["text", "json"] = "text"
     """`json`: one object per line, with request ids."""

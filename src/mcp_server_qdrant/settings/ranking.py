@@ -1,30 +1,31 @@
-"""The settings of ranking and filters that no call can change: parts of `Settings`."""
+"""The settings of ranking and filters: parts of `Settings`."""
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, Field, SecretStr
+from pydantic import BaseModel, BeforeValidator, SecretStr
 
-from mcp_server_qdrant.core.find import FilterableField
+from mcp_server_qdrant.core.find import RECENCY_WEIGHT, FilterableField, Weight
 from mcp_server_qdrant.settings.values import Names, Url, from_json
 
 TIME_FIELDS = ("doc.date", "date", "created_at", "timestamp", "updated_at", "modified_at")
 
 
 class RankingSettings(BaseModel):
-    """The ranking settings that only the operator can set."""
+    """Ranking, and the defaults of a call."""
 
-    hybrid_alpha: Annotated[float, Field(ge=0, le=1)] = 0.4
+    hybrid_alpha: Weight = 0.4
     """Weight of vectors in the relevance; 1: vectors only, 0: keywords only."""
+    qdrant_recency_weight: Weight = RECENCY_WEIGHT
+    """How much of its score a text can lose by age; 0 is off."""
     qdrant_collection_priority_order: Names = ()
     """Preferred collections, the most preferred first."""
     qdrant_recency_fields: Names = TIME_FIELDS
     """Payload paths that may hold a text's time; the first present is used."""
-    rerank_model: str | None = None
-    """Reranking model. Default on this machine: Xenova/ms-marco-MiniLM-L-6-v2; of a service: its
-    own."""
     rerank_url: Url | None = None
-    """Endpoint of a reranking service, such as `http://host:8080/rerank`. Default: none, a local
-    model reranks."""
+    """Endpoint of a service that reranks the best results of each search, unless a call says
+    `rerank=false`: `http://host:8080/rerank`."""
+    rerank_model: str | None = None
+    """Its model. Default: the service's own."""
     rerank_api_key: SecretStr | None = None
     """Its API key, sent as a bearer token."""
 

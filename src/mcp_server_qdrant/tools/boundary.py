@@ -78,8 +78,6 @@ def _error_result(tool: str, error: ToolError, ending: Ending) -> CallToolResult
             if not isinstance(cause, RequestError):
                 ending.outcome = "failed"
             return make_error(str(cause))
-        case ToolError():  # raised by the SDK; its message has names of our functions
-            return make_error("The person's answer cannot be read: nothing was done. Call again.")
         case cause:
             ending.outcome = "crashed"
             logger.error("%s failed unexpectedly", tool, exc_info=cause)

@@ -3,11 +3,8 @@
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from mcp.server.elicitation import AcceptedElicitation, ElicitationResult
-from mcp.server.mcpserver import Context
-from mcp.server.mcpserver.resolve import Elicit, Resolve
 from mcp.types import CallToolResult
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 
 from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.errors import RequestError
@@ -16,12 +13,12 @@ from mcp_server_qdrant.core.notation import cite, document_id, first_few, one_li
 from mcp_server_qdrant.core.writes import Kept, Matching, Named
 from mcp_server_qdrant.tools.boundary import ClosedTool, make_result, services_of_tool
 from mcp_server_qdrant.tools.rendering import as_notes, kept_versions
+from mcp_server_qdrant.tools.services import Services
 
 MAX_IDS = 50
 LINE = 80
 DELETE = "Delete whole documents by ids, of theirs or of parts; or what a filter matches."
 DELETE_BY_IDS = "Delete whole documents by ids, of theirs or of parts."
-DECLINED = "Nothing was deleted: the person declined."
 
 Ids = Annotated[
     Annotated[list[Id], Field(min_length=1, max_length=MAX_IDS)] | None,
@@ -34,66 +31,36 @@ Seen = Annotated[Word | None, Field(description="Revision of the text; another o
 Count = Annotated[int | None, Field(ge=1, description="That count, to delete")]
 
 
-class Consent(BaseModel):
-    """A person's answer to the confirmation."""
-
-    delete: bool = Field(description="Delete them")
-
-
-async def _resolve(
-    ids: Ids, query_filter: Filter, collection_name: Name, seen: Seen
-) -> Named | Matching:
-    """The documents with these ids, or the points that currently match the filter."""
+async def delete(
+    ids: Ids = None,
+    query_filter: Filter = None,
+    collection_name: Name = None,
+    confirm_count: Count = None,
+    seen: Seen = None,
+) -> CallToolResult:
+    """Delete the documents with these ids, or the points that match the filter."""
     if (ids is None) == (query_filter is None):
         raise RequestError("Give ids, or query_filter with collection_name; one of the two.")
     services = await services_of_tool()
-    if ids is not None:
-        return await services.deletion.named(ids, collection_name, seen)
-    place = collection_name or await services.catalog.place()
+    if ids is None:
+        return await _by_filter(services, query_filter or {}, collection_name, confirm_count)
+    found = await services.deletion.named(ids, collection_name, seen)
+    return _deleted_result(found, await services.deletion.by_ids(found))
+
+
+async def _by_filter(
+    services: Services, where: dict[str, Any], named: str | None, confirmed: int | None
+) -> CallToolResult:
+    """Count the matching points; delete them if that count was confirmed."""
+    place = named or await services.catalog.place()
     if place is None:
         raise RequestError("collection_name is required: a filter deletes from one collection.")
-    found = await services.deletion.matching(query_filter or {}, place)
+    found = await services.deletion.matching(where, place)
     if not found.count:
-        targets = await services.catalog.resolve([place])
-        await services.facets.check_keys(query_filter or {}, targets)
-    return found
-
-
-Found = Annotated[Named | Matching, Resolve(_resolve)]
-
-
-async def _ask_person(
-    found: Found, confirm_count: Count, ctx: Context[Any]
-) -> Elicit[Consent] | None:
-    """The confirmation for a person, if the client supports it."""
-    if isinstance(found, Named):
-        question = about_documents(found)
-    else:
-        question = about_points(found, confirm_count)
-    return Elicit(question, Consent) if question and can_ask(ctx) else None
-
-
-async def delete(  # the resolvers read the other arguments
-    found: Found,
-    said: Annotated[ElicitationResult[Consent], Resolve(_ask_person)],
-    ids: Ids = None,  # noqa: ARG001
-    query_filter: Filter = None,
-    collection_name: Name = None,  # noqa: ARG001
-    confirm_count: Count = None,
-    seen: Seen = None,  # noqa: ARG001
-) -> CallToolResult:
-    """Delete what was found, unless the person declined."""
-    asked = not isinstance(said, AcceptedElicitation) or said.data is not None
-    agreed = isinstance(said, AcceptedElicitation) and said.data is not None and said.data.delete
-    if asked and not agreed:
-        return make_result(DECLINED, _structured(found))
-    deletion = (await services_of_tool()).deletion
-    if isinstance(found, Named):
-        return _deleted_result(found, await deletion.by_ids(found))
-    count = found.count if asked else confirm_count
-    if not found.count or found.going == 0 or count is None:
+        await services.facets.check_keys(where, await services.catalog.resolve([place]))
+    if not found.count or found.going == 0 or confirmed is None:
         return _count_result(found)
-    done = await deletion.by_filter(query_filter or {}, found.collection, count)
+    done = await services.deletion.by_filter(where, found.collection, confirmed)
     lines = [
         f"Deleted {plural(done.points, 'point')} of {cite(found.collection)}.",
         *as_notes([*kept_versions(done.kept), *_explain_kept(done.partly, done.changed)]),
@@ -115,36 +82,6 @@ def make_delete(*, by_filter: bool) -> ClosedTool:
         del tool.parameters["properties"]["confirm_count"]
         tool.parameters["required"] = ["ids"]
     return tool
-
-
-def can_ask(ctx: Context[Any]) -> bool:
-    """True if the client supports elicitation and the server can send it a request."""
-    capabilities = ctx.client_capabilities
-    asks = capabilities.elicitation if capabilities is not None else None
-    if asks is None or (asks.form is None and asks.url is not None):
-        return False
-    modern = (ctx.protocol_version or "") >= "2026"
-    return modern or ctx.session.can_send_request
-
-
-def about_documents(found: Named) -> str | None:
-    """The confirmation for documents; None if there are none."""
-    if not found.documents:
-        return None
-    count = len(found.documents)
-    question = f"Delete {plural(count, 'document')}?"
-    return "\n".join([question, *(f"- {_document_line(one)}" for one in found.documents)])
-
-
-def about_points(found: Matching, confirm_count: int | None) -> str | None:
-    """The question about the points of a filter; None if there are none, or not `confirm_count`."""
-    if not found.count or found.going == 0 or confirm_count not in (None, found.count):
-        return None
-    place = cite(found.collection)
-    sure = "" if found.days else " for good"
-    question = f"Delete {plural(found.count, 'point')} of the collection {place}{sure}? Such as:"
-    examples = [f"- {_summarize(one)}" for one in found.examples]
-    return "\n".join([question, *examples, *_explain_kept(found.partly)])
 
 
 def _explain_kept(partly: Sequence[Document] | None, changed: int = 0) -> list[str]:
@@ -186,29 +123,22 @@ def _missing_ids(done: Named) -> str:
 def _count_result(found: Matching) -> CallToolResult:
     """The result if nothing was deleted: nothing matches, or the count must be confirmed."""
     place = cite(found.collection)
-    if not found.count:
-        return make_result(f"No point of {place} matches: nothing to delete.", _structured(found))
-    if found.going == 0:
-        staying = _explain_kept(found.partly) or ["They are orphans of replaced texts."]
-        return make_result(
-            "\n".join(["Nothing would be deleted.", *as_notes(staying)]), _structured(found)
-        )
     sure = f"delete; they are kept {found.days} days" if found.days else "delete for good"
-    lines = [
-        f"{plural(found.count, 'point')} of {place} would be deleted; nothing is yet. Such as:",
-        *(f"- id {cite(shown_id(one))} · {_summarize(one)}" for one in found.examples),
-        f"Call again with confirm_count={found.count} to {sure}.",
-        *as_notes(_explain_kept(found.partly)),
-    ]
-    return make_result("\n".join(lines), _structured(found))
-
-
-def _structured(found: Named | Matching) -> dict[str, Any]:
-    """The structured content if nothing was deleted."""
-    if isinstance(found, Named):
-        return {"documents": [], "missing": [*found.missing]}
+    if not found.count:
+        lines = [f"No point of {place} matches: nothing to delete."]
+    elif found.going == 0:
+        staying = _explain_kept(found.partly) or ["They are orphans of replaced texts."]
+        lines = ["Nothing would be deleted.", *as_notes(staying)]
+    else:
+        lines = [
+            f"{plural(found.count, 'point')} of {place} would be deleted; nothing is yet. Such as:",
+            *(f"- id {cite(shown_id(one))} · {_summarize(one)}" for one in found.examples),
+            f"Call again with confirm_count={found.count} to {sure}.",
+            *as_notes(_explain_kept(found.partly)),
+        ]
     examples = [{"id": shown_id(one), "text": _summarize(one)} for one in found.examples]
-    return {"deleted": 0, "count": found.count, "examples": examples}
+    values = {"deleted": 0, "count": found.count, "examples": examples}
+    return make_result("\n".join(lines), values)
 
 
 def _document_line(one: Document) -> str:

@@ -32,7 +32,6 @@ from mcp_server_qdrant.core.find import (
     SearchRequest,
     Tuning,
     declared,
-    offered,
 )
 from mcp_server_qdrant.core.notation import cite, document_id, first_few, listed_in, plural
 from mcp_server_qdrant.core.sentences import tokens
@@ -70,13 +69,11 @@ class FindOutput(BaseModel):
 def _in_words(name: str) -> str:
     """The name of a parameter with its values and its description."""
     info = declared()[name]
-    shown = offered(info)
     limits = [
         getattr(one, end) for end in ("ge", "le") for one in info.metadata if hasattr(one, end)
     ]
     values = "-".join(f"{limit:g}" for limit in limits) or "|".join(choices(info.annotation))
-    described = (shown and shown.description) or info.description
-    return f"{name} {values}".rstrip() + f" ({described})"
+    return f"{name} {values}".rstrip() + f" ({info.description})"
 
 
 def _parse_tuning(value: Any) -> Any:

@@ -1,12 +1,11 @@
-"""qdrant-project: a map of collections as text, numbers, an image and an app."""
+"""qdrant-project: a map of collections as text, numbers and an app."""
 
-import base64
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from mcp.server.apps import client_supports_apps
 from mcp.server.mcpserver.context import Context
-from mcp.types import CallToolResult, ImageContent
+from mcp.types import CallToolResult
 from pydantic import Field
 
 from mcp_server_qdrant.core.datatypes import Result
@@ -32,7 +31,6 @@ Limit = Annotated[int, Field(ge=1, le=MOST_POINTS, description="Points drawn")]
 Places = Annotated[Words, Field(description="As in qdrant-find")]
 Query = Annotated[Text | None, Field(description="Placed with its hits")]
 Axes = Annotated[Literal[2, 3], Field(description="Axes")]
-WithImage = Annotated[bool | None, Field(description="Add a picture")]
 WithPoints = Annotated[bool | None, Field(description="Every point, to draw them")]
 
 
@@ -42,7 +40,6 @@ async def project(
     query: Query = None,
     dimensions: Axes = 2,
     limit: Limit = USUAL_POINTS,
-    image: WithImage = None,
     points: WithPoints = None,
 ) -> CallToolResult:
     """Project collections."""
@@ -60,11 +57,7 @@ async def project(
     structured = output(view, dimensions)
     if drawn:
         structured["map"] = await projector.encoded(view)
-    made = make_result(as_text(view, dimensions), structured)
-    if image and view.map.panels:
-        png = base64.b64encode(await projector.picture(view)).decode("ascii")
-        made.content.append(ImageContent(type="image", data=png, mime_type="image/png"))
-    return made
+    return make_result(as_text(view, dimensions), structured)
 
 
 def make_project() -> ClosedTool:

@@ -12,9 +12,7 @@ from mcp_server_qdrant.core.context import Caller, caller
 from mcp_server_qdrant.core.errors import Unauthorized, VerifierUnavailable
 from mcp_server_qdrant.http.auth.bearer import Authenticated, resource_routes
 
-_, CHALLENGE = resource_routes(
-    "https://mcp.example.com/mcp", "https://login.example.com", "qdrant:"
-)
+_, CHALLENGE = resource_routes("https://mcp.example.com/mcp", "https://login.example.com")
 SECRET = "a-token-that-nobody-may-read"
 
 
@@ -117,7 +115,7 @@ async def test_the_challenge_of_oauth_says_where_the_metadata_are():
     assert response.headers["www-authenticate"] == (
         'Bearer error="invalid_token", '
         'error_description="A token is needed: send it as Authorization: Bearer.", '
-        'scope="qdrant:read", resource_metadata='
+        'scope="read", resource_metadata='
         '"https://mcp.example.com/.well-known/oauth-protected-resource/mcp"'
     )
 

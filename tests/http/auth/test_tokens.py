@@ -14,12 +14,11 @@ from mcp_server_qdrant.core.context import Caller
 from mcp_server_qdrant.core.errors import ConfigError, Unauthorized, VerifierUnavailable
 from mcp_server_qdrant.http.auth.tokens import (
     NamedTokens,
-    change,
+    add,
     digest,
     entry_line,
     new_token,
     parse,
-    read_tokens,
 )
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
@@ -214,40 +213,38 @@ def test_new_tokens_are_long_and_never_the_same():
 
 def test_tokens_are_added_to_a_file_that_only_its_owner_reads(tmp_path):
     path = tmp_path / "t.yaml"
-    change(path, entry(ANA))
-    change(path, entry(BEN, "ben"))
+    for one in (entry(ANA), entry(BEN, "ben")):
+        add(path, one)
 
-    assert [one.name for one in read_tokens(path)] == ["ana", "ben"]
+    assert [one.name for one in parse(path.read_text())] == ["ana", "ben"]
     assert path.stat().st_mode & 0o777 == 0o600
     assert ANA not in path.read_text()
 
 
-def test_comments_and_entries_of_several_lines_stay_when_tokens_come_and_go(tmp_path):
+def test_what_stands_in_a_file_stays_when_a_token_is_added(tmp_path):
     path = tmp_path / "t.yaml"
     before = f"# the team\n- name: ana  # in Oslo\n  sha256: {digest(ANA)}\n  scopes: [read]"
     path.write_text(before)
 
-    change(path, entry(BEN, "ben"))
+    add(path, entry(BEN, "ben"))
+
     assert path.read_text() == f"{before}\n{entry_line(entry(BEN, 'ben'))}"
-    change(path, without="ben")
-    assert path.read_text() == f"{before}\n"
 
 
 @pytest.mark.parametrize(
-    ("text", "without"),
+    "text",
     [
-        ("[{", None),
-        (entry_line(entry(ANA)), None),  # the same token twice
-        (f"- name: ben\n  sha256: {digest(BEN)}\n  scopes: [read]\n", "ben"),
-        (json.dumps([entry(BEN, "ben")], indent=1), "ben"),
+        "[{",
+        entry_line(entry(ANA)),  # the same token twice
+        json.dumps([entry(BEN, "ben")], indent=1),
     ],
 )
-def test_a_file_that_would_be_wrong_is_left_as_it_is(tmp_path, text, without):
+def test_a_file_that_would_be_wrong_is_left_as_it_is(tmp_path, text):
     path = tmp_path / "t.yaml"
     path.write_text(text)
 
     with pytest.raises(ConfigError):
-        change(path, entry(ANA), without=without)
+        add(path, entry(ANA))
 
     assert path.read_text() == text
 

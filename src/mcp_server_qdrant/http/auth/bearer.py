@@ -37,15 +37,12 @@ class Verifier(Protocol):
         """The caller with this token. Raises Unauthorized or VerifierUnavailable."""
 
 
-def resource_routes(url: str, issuer: str, prefix: str = "") -> tuple[list[Route], dict[str, str]]:
-    """The routes with the resource metadata for OAuth clients (RFC 9728), and the challenge.
-
-    `prefix`: of the scopes' names.
-    """
+def resource_routes(url: str, issuer: str) -> tuple[list[Route], dict[str, str]]:
+    """The routes with the resource metadata for OAuth clients (RFC 9728), and the challenge."""
     metadata = {  # by hand: pydantic would change URLs, which clients compare exactly
         "resource": url,
         "authorization_servers": [issuer],
-        "scopes_supported": [prefix + scope for scope in SCOPES],
+        "scopes_supported": list(SCOPES),
         "bearer_methods_supported": ["header"],
         "resource_name": "mcp-server-qdrant",
     }
@@ -59,7 +56,7 @@ def resource_routes(url: str, issuer: str, prefix: str = "") -> tuple[list[Route
     served = cors_middleware(answer, methods)
     routes = [Route(one, served, methods=methods) for one in dict.fromkeys((path, METADATA))]
     where = parts._replace(path=path, query="", fragment="").geturl()
-    return routes, {"scope": prefix + READ, "resource_metadata": where}
+    return routes, {"scope": READ, "resource_metadata": where}
 
 
 class Authenticated:

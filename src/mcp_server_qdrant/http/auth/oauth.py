@@ -153,13 +153,10 @@ def _public(key: Key) -> bool:
 class AccessTokens:
     """Identifies callers by fully verified JWTs."""
 
-    def __init__(
-        self, keys: Keys, *, issuer: str, audience: tuple[str, ...], scope_prefix: str = ""
-    ) -> None:
+    def __init__(self, keys: Keys, *, issuer: str, audience: tuple[str, ...]) -> None:
         self._keys = keys
         self._issuer = issuer
         self._audience = audience
-        self._scope_prefix = scope_prefix
 
     async def caller(self, token: str) -> Caller:
         """The caller with this token. Raises Unauthorized, or VerifierUnavailable without keys."""
@@ -167,7 +164,7 @@ class AccessTokens:
         name = next((claims[key] for key in NAMES if isinstance(claims.get(key), str)), "")
         if not name:
             raise Unauthorized("The token names no caller.")
-        return Caller(name, self._scopes(claims), claims)
+        return Caller(name, _scopes(claims), claims)
 
     async def _verified(self, token: str) -> dict[str, Any]:
         if len(token) > MAX_TOKEN:
@@ -202,14 +199,11 @@ class AccessTokens:
             raise Unauthorized(reason or "The token is broken.") from None
         return claims
 
-    def _scopes(self, claims: Mapping[str, Any]) -> frozenset[str]:
-        prefix = self._scope_prefix
-        found = next((claims[key] for key in SCOPE_CLAIMS if key in claims), "")
-        names = found.split() if isinstance(found, str) else found
-        if not isinstance(names, list):
-            return frozenset()
-        named = [name for name in names if isinstance(name, str) and name.startswith(prefix)]
-        return granted(name.removeprefix(prefix) for name in named)
+
+def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
+    found = next((claims[key] for key in SCOPE_CLAIMS if key in claims), "")
+    names = found.split() if isinstance(found, str) else found
+    return granted(names if isinstance(names, list) else ())
 
 
 def _access_token(typ: Any) -> bool:

@@ -11,9 +11,9 @@ import hashlib
 import hmac
 import json
 import logging
+import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -22,7 +22,7 @@ import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from mcp_server_qdrant.core.context import Caller, granted
-from mcp_server_qdrant.core.disk import locked, others_may_write, write_atomically
+from mcp_server_qdrant.core.disk import others_may_write
 from mcp_server_qdrant.core.errors import ConfigError, Unauthorized, VerifierUnavailable, contained
 from mcp_server_qdrant.core.fields import requirement
 
@@ -30,6 +30,7 @@ logger = logging.getLogger(__name__)
 
 PREFIX = "mqd_"  # recognised by secret scanners
 RANDOM_BYTES = 32
+ADD = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 SINGLE = "(AUTH_TOKEN)"  # not a valid name in a token file
 UNSOUND = "No token can be checked: the operator has to fix the file AUTH_TOKENS_FILE."
 
@@ -147,11 +148,6 @@ class NamedTokens:
             self._entries = None
 
 
-def read_tokens(path: Path) -> tuple[TokenEntry, ...]:
-    """Read the tokens of a file that others cannot write. Raises ConfigError."""
-    return parse(read_text(path))
-
-
 def read_text(path: Path) -> str:
     """Read a file that others cannot write. Raises ConfigError."""
     try:
@@ -168,39 +164,16 @@ def entry_line(entry: Mapping[str, Any]) -> str:
     return f"- {json.dumps(entry, ensure_ascii=False)}\n"
 
 
-@contextmanager
-def editing(path: Path) -> Iterator[None]:
-    """Lock the file for a read-modify-write by a command.
+def add(path: Path, entry: Mapping[str, Any]) -> None:
+    """Append a token to a file; a new file is private.
 
-    Raises ConfigError if it cannot be written.
+    Raises ConfigError, before any change, if the file is unsound or cannot be written.
     """
+    before = read_text(path) if path.exists() else ""
+    line = ("\n" if before and not before.endswith("\n") else "") + entry_line(entry)
+    parse(before + line)
     try:
-        with locked(path):
-            yield
+        with os.fdopen(os.open(path, ADD, 0o600), "w", encoding="utf-8") as file:
+            file.write(line)  # at once, so that the server reads it whole, and others add theirs
     except OSError as error:
         raise ConfigError(f"The file cannot be written: {error.strerror}.") from None
-
-
-def change(
-    path: Path, more: Mapping[str, Any] | None = None, *, without: str | None = None
-) -> None:
-    """Add a token to a file, creating it if needed, and remove the lines of a name.
-
-    The file is replaced atomically, so a server reads the old or the new tokens. A new file is
-    private. Raises ConfigError or OSError without any change; ConfigError also if a token to
-    remove is not on a line of its own, as this command writes it.
-    """
-    added = entry_line(more) if more else ""
-    before = path.read_text("utf-8") if path.exists() else ""
-    entries = parse(before)
-    gone = [entry.sha256 for entry in entries if entry.name == without]
-    lines = [one for one in before.splitlines() if not any(hashed in one for hashed in gone)]
-    written = "".join([*(f"{one}\n" for one in lines), added])
-    wanted = (*(entry for entry in entries if entry.name != without), *parse(added))
-    try:
-        sound = parse(written) == wanted
-    except ConfigError:
-        sound = False
-    if not sound:
-        raise ConfigError("This command cannot change the file as it is: edit it by hand.")
-    write_atomically(path.resolve(), written)

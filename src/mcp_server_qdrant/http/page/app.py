@@ -1,11 +1,10 @@
-"""The app in the chat, a resource with the map of qdrant-project; and the server's icon."""
+"""The app in the chat: a resource with the map of qdrant-project."""
 
 import base64
 from hashlib import sha256
 from importlib import resources
 
 from mcp.server.apps import Apps, ResourceCsp
-from mcp.types import Icon
 
 from mcp_server_qdrant.tools.project import APP
 
@@ -26,13 +25,6 @@ def app_extension() -> Apps:
         prefers_border=True,
     )
     return apps
-
-
-def icon() -> Icon:
-    """The server's icon as a data URL. A PNG, because VS Code shows no SVG."""
-    image = resources.files(__package__).joinpath("icon.png").read_bytes()
-    data = base64.b64encode(image).decode("ascii")
-    return Icon(src=f"data:image/png;base64,{data}", mime_type="image/png", sizes=["64x64"])
 
 
 def app_html() -> str:
