@@ -43,8 +43,8 @@ EXAMPLES = {
     "HYBRID_ALPHA": "0.6",
     "QDRANT_COLLECTION_PRIORITY_ORDER": "handbook,notes",
     "QDRANT_RECENCY_FIELDS": "metadata.published",
+    "RERANK_MODEL": "Xenova/ms-marco-MiniLM-L-12-v2",
     "RERANK_URL": "http://localhost:8080/rerank",
-    "RERANK_MODEL": "rerank-v3.5",
     "RERANK_API_KEY": "the-services-key",
     "FILTERABLE_FIELDS": '[{"name": "project", "description": "The project", '
     '"field_type": "keyword", "condition": "=="}]',

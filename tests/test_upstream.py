@@ -1,6 +1,6 @@
 """Parts of other packages that they promise nobody: each has a test that fails once they change.
 
-Besides those below: fastembed's sessions (test_fastembed.py of
+Besides those below: fastembed's sessions (test_fastembed.py and test_rerank_fastembed.py of
 encoders/: the threads that stop spinning), numpy's booleans as Qdrant Edge knows them
 (qdrant/edge/test_types.py), the files of qdrant-client's local mode (qdrant/test_local_mode.py),
 and the models of arguments that the MCP SDK makes of tools (tools/test_boundary.py).

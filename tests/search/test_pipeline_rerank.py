@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
-from mcp_server_qdrant.core.datatypes import NewDocument, Reranked
+from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.core.notation import short_id
+from tests.cross_encoder import MODEL, build_cross_encoder
 from tests.rerank_stub import Stub, as_json, served
 from tests.support import (
     find,
@@ -56,7 +58,7 @@ async def test_the_best_of_all_collections_are_reranked_in_one_call(stub):
     stub.reply = favour("cake")
     async with memory_services(rerank_url=stub.url, rerank_api_key=KEY) as services:
         await fill(services)
-        plain = await find(services, "roses sun", "*", limit=9, rerank=False)
+        plain = await find(services, "roses sun", "*", limit=9)
         page = await find(services, "roses sun", "*", limit=9, rerank=True, explain=True)
 
     assert texts(plain)[0] == "roses need sun"
@@ -86,7 +88,7 @@ async def test_the_outcome_is_in_the_text_and_in_the_data(stub):
         stub.reply = lambda _: (500, {}, b"no")
         bad = await client.call_tool("qdrant-find", arguments)
         rest = await client.call_tool("qdrant-find", arguments)
-        plain = await client.call_tool("qdrant-find", {"query": "moss", "rerank": False})
+        plain = await client.call_tool("qdrant-find", {"query": "moss"})
 
     assert said(good).endswith("\nReranked: the best 2, by some/model.")
     assert "; reranked 1.000 x recency 1.000 -> 1.000; rrf" in said(good)
@@ -127,7 +129,7 @@ async def test_a_reranker_that_fails_leaves_the_answer_as_it_was(stub):
                 services.pipeline.rerank.seconds = 0.3
                 if reply is replies[0]:
                     await fill(services)
-                plain = await find(services, "roses sun", "*", limit=9, explain=True, rerank=False)
+                plain = await find(services, "roses sun", "*", limit=9, explain=True)
                 page = await find(services, "roses sun", "*", limit=9, explain=True, rerank=True)
 
             assert page.results == plain.results
@@ -137,18 +139,28 @@ async def test_a_reranker_that_fails_leaves_the_answer_as_it_was(stub):
 
 
 async def test_a_setting_makes_it_the_rule_and_a_call_the_exception(stub):
-    async with memory_services(rerank_url=stub.url) as services:
+    async with memory_services(rerank_url=stub.url, rerank=True) as services:
         await fill(services)
         assert (await find(services, "roses sun")).rerank.state == "applied"
         assert (await find(services, "roses sun", rerank=False)).rerank is None
 
 
-async def test_without_a_service_the_answer_says_so():
-    async with memory_services() as services:
+@pytest.mark.process
+async def test_a_local_cross_encoder_reranks(tmp_path: Path):
+    """Its logit is 2 * shared words - 3: 1 for both words, -1 for one."""
+    build_cross_encoder(tmp_path / "models--Xenova--ms-marco-MiniLM-L-6-v2" / "snapshots" / "1")
+    (tmp_path / "models--Xenova--ms-marco-MiniLM-L-6-v2" / "refs").mkdir()
+    (tmp_path / "models--Xenova--ms-marco-MiniLM-L-6-v2" / "refs" / "main").write_text("1")
+    async with memory_services(fastembed_cache_path=tmp_path) as services:
         await fill(services)
-        page = await find(services, "roses sun", rerank=True)
+        reranker = services.pipeline.rerank.reranker
+        reranker.start()
+        assert await reranker.ready(60)
+        page = await find(services, "roses sun", "*", limit=9, rerank=True, explain=True)
 
-    assert page.rerank == Reranked("skipped", reason="RERANK_URL names no service.")
+    assert (page.rerank.state, page.rerank.model, page.rerank.pool) == ("applied", MODEL, 5)
+    assert texts(page)[:2] == ["roses need sun", "roses on a cake"]
+    assert [r.why["reranked"] for r in page.results[:2]] == pytest.approx([0.7310586, 0.2689414])
 
 
 async def test_the_pool_is_bounded_and_the_others_come_after_it(stub):
@@ -156,7 +168,7 @@ async def test_the_pool_is_bounded_and_the_others_come_after_it(stub):
     async with memory_services(rerank_url=stub.url) as services:
         services.pipeline.rerank.pool = 5
         await remember(services, "a", *(f"alpha number n{n}" for n in range(12)))
-        plain = texts(await find(services, "alpha", "a", limit=12, rerank=False))
+        plain = texts(await find(services, "alpha", "a", limit=12))
         page = await find(services, "alpha", "a", limit=12, rerank=True)
 
     assert len(stub.bodies[0]["documents"]) == 5
@@ -178,7 +190,7 @@ async def test_what_the_reranker_prefers_is_not_cut_as_tail_but_a_threshold_hold
     stub.reply = favour("toner")
     async with memory_services(rerank_url=stub.url) as services:
         await fill(services)
-        plain = await find(services, "roses need sun", "*", rerank=False)
+        plain = await find(services, "roses need sun", "*")
         page = await find(services, "roses need sun", "*", rerank=True)
         strict = await find(services, "roses need sun", "*", rerank=True, score_threshold=0.5)
 

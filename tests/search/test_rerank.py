@@ -28,12 +28,15 @@ class Fake:
     """A reranker that gives `scores`, or raises them if they are an error."""
 
     name = "fake/reranker"
+    logits = False
     length = 12
 
     def __init__(self, scores) -> None:
         self.scores = scores
         self.asked: list[tuple[str, list[str], float]] = []
         self.gate: asyncio.Event | None = None
+
+    def start(self) -> None: ...
 
     async def score(self, query, texts, seconds):
         self.asked.append((query, list(texts), seconds))
@@ -93,6 +96,14 @@ async def test_numbers_outside_0_and_1_are_logits():
 
     assert [one.reranked for one in found] == [sigmoid(2.0), sigmoid(-1.0)]
     assert sigmoid(2.0) == pytest.approx(0.8807970779778823)
+
+
+async def test_a_reranker_that_gives_logits_gives_them_always():
+    fake = Fake([0.2, 0.7])
+    fake.logits = True
+    found, _ = await Rerank(fake).apply(HITS[:2], "q", text, 5)
+
+    assert [one.reranked for one in found] == [sigmoid(0.7), sigmoid(0.2)]
 
 
 async def test_equal_scores_keep_their_order_and_large_logits_theirs():
@@ -233,9 +244,9 @@ async def test_a_caller_that_goes_away_leaves_no_rest_behind():
 
 
 @few
-@given(st.lists(logit, min_size=1, max_size=20))
-def test_a_number_for_each_score_is_in_0_and_1_and_in_their_order(scores):
-    values = units(scores)
+@given(st.lists(logit, min_size=1, max_size=20), st.booleans())
+def test_a_number_for_each_score_is_in_0_and_1_and_in_their_order(scores, logits):
+    values = units(scores, logits=logits)
 
     assert all(0 <= value <= 1 for value in values)
     by_score = sorted(range(len(scores)), key=scores.__getitem__)
@@ -248,8 +259,8 @@ def test_nothing_is_lost_and_the_same_scores_give_the_same_order(pairs):
     hits = [hit(n, 0.5, recency=factor) for n, (_, factor) in enumerate(pairs)]
     scores = [score for score, _ in pairs]
 
-    found = reordered(hits, scores, units(scores))
+    found = reordered(hits, scores, units(scores, logits=True))
 
     assert sorted(one.id for one in found) == list(range(len(pairs)))
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
-    assert found == reordered(hits, scores, units(scores))
+    assert found == reordered(hits, scores, units(scores, logits=True))

@@ -61,7 +61,7 @@ def test_what_looks_like_a_setting_and_is_none_is_told_and_no_error(monkeypatch,
     file.write_text("SYNC_SHARE=1\nCOLLECTION_NAME=notes\n")
     file.chmod(0o600)
     monkeypatch.setenv("QDRANT_COLECTIONS", "notes")
-    for removed in ("HTTP_MAX_CALLS", "AUTH_RESOURCE_URL", "BM25_LANGUAGE", "RERANK"):
+    for removed in ("HTTP_MAX_CALLS", "AUTH_RESOURCE_URL", "BM25_LANGUAGE"):
         monkeypatch.setenv(removed, "1")
     monkeypatch.setenv("RERANKER_PORT", "another program's")
     monkeypatch.setenv("HTTP_PROXY", "another program's")
@@ -74,7 +74,6 @@ def test_what_looks_like_a_setting_and_is_none_is_told_and_no_error(monkeypatch,
         "BM25_LANGUAGE",
         "HTTP_MAX_CALLS",
         "QDRANT_COLECTIONS",
-        "RERANK",
         "SYNC_SHARE",
     ]
 

@@ -1,4 +1,4 @@
-"""Builds encoders, the reranker and the metadata of new collections from the settings.
+"""Builds encoders, rerankers and the metadata of new collections from the settings.
 
 Imports little, so that the default model loads while everything else is imported.
 """
@@ -10,7 +10,7 @@ from mcp_server_qdrant import __version__
 from mcp_server_qdrant.core.datatypes import MODEL_KEY
 from mcp_server_qdrant.encoders.encoder import Encoder, NoEncoder
 from mcp_server_qdrant.encoders.local.model import Spec
-from mcp_server_qdrant.encoders.local.models import Models
+from mcp_server_qdrant.encoders.local.models import DEFAULT_RERANKER, LocalReranker, Models
 from mcp_server_qdrant.encoders.prefixes import prefixes_of
 from mcp_server_qdrant.encoders.registry import (
     LOCAL,
@@ -87,14 +87,19 @@ def _encoder(settings: Settings, models: Models, name: str) -> Encoder:
     return OpenAIEncoder(model, settings.service_url, api_key=settings.service_key)
 
 
-def open_rerank(settings: Settings) -> "Rerank":
-    """Reranking by the service of the settings, if they name one."""
+def open_rerank(settings: Settings, models: Models) -> "Rerank":
+    """Reranking as configured; a local model loads at its first use."""
     from mcp_server_qdrant.search.rerank import Rerank
 
+    return Rerank(_reranker(settings, models))
+
+
+def _reranker(settings: Settings, models: Models) -> LocalReranker | HttpReranker:
     if settings.rerank_url is None:
-        return Rerank(None)
-    key = reveal(settings.rerank_api_key)
-    return Rerank(HttpReranker(settings.rerank_url, model=settings.rerank_model, api_key=key))
+        return models.reranker(_spec(settings, settings.rerank_model or DEFAULT_RERANKER))
+    return HttpReranker(
+        settings.rerank_url, model=settings.rerank_model, api_key=reveal(settings.rerank_api_key)
+    )
 
 
 def _spec(settings: Settings, model: str, path: Path | None = None) -> Spec:

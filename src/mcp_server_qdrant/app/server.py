@@ -93,9 +93,7 @@ def _add_page(
     from mcp_server_qdrant.http.page.routes import register
 
     options = replace(options_of(settings), arbitrary_filter=True)
-    tuning = Tuning(
-        recency_weight=settings.qdrant_recency_weight, rerank=settings.rerank_url is not None
-    )
+    tuning = Tuning(recency_weight=settings.qdrant_recency_weight, rerank=settings.rerank)
     defaults = {
         **tuning.model_dump(),
         "version": __version__,

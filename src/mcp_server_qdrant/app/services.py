@@ -166,7 +166,7 @@ class Services:
                 order=settings.qdrant_collection_priority_order,
                 time_fields=settings.qdrant_recency_fields,
                 recency_weight=settings.qdrant_recency_weight,
-                rerank=settings.rerank_url is not None,
+                rerank=settings.rerank,
             ),
             pool=self.shared.rerank.pool,
         )
@@ -300,7 +300,7 @@ class Shared:
         self.embedded = isinstance(client, EdgeClient)
         self.encoders = encoders
         self.bm25 = Bm25Encoder(AUTO)
-        self.rerank = open_rerank(settings)
+        self.rerank = open_rerank(settings, local_models())
         self.maps = Shelf()
         self._tally = Tally()
         self.filterable = [(each.name, each.field_type) for each in settings.filterable_fields]
@@ -321,6 +321,8 @@ class Shared:
         """Load the models, and start the work that goes on beside the calls where `tending`."""
         settings, client = self.settings, self.client
         self.encoders.default.start()
+        if settings.rerank:
+            self.rerank.reranker.start()
         if tending and not settings.qdrant_read_only:
             self.filling = self.tasks.start("The filling of vectors", self._backfill.run)
             if own := self._known.get(self._fixed):  # the folders belong to TENANT_ID

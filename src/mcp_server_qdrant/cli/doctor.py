@@ -248,9 +248,8 @@ class Examination:
             self._add("model", f"{encoder.name} makes vectors ({place}).")
 
     async def _reranker(self) -> None:
-        """Check that the reranker answers."""
+        """Check that the reranker answers; the call loads a local model if need be."""
         rerank = self.services.shared.rerank
-        assert rerank.reranker is not None
         try:
             await rerank.reranker.score("hello", ["hello"], rerank.seconds)
         except RerankerUnavailable as error:

@@ -1,11 +1,10 @@
-"""Reorders the best hits by a service, which scores each text against the query.
+"""Reorders the best hits by a second model, which scores each text against the query.
 
     score = r * product of the factors        r = s, or sigmoid(s) = 1 / (1 + exp(-s)) for logits
 
-where s is the service's score; one outside [0, 1] shows that they are logits. r replaces relevance
-only in the score: `relevance` remains the comparable number that the threshold applies to.
-Preference and age still count. Hits beyond the pool follow in their old order. If anything fails,
-the order is unchanged and the outcome says so.
+where s is the reranker's score. r replaces relevance only in the score: `relevance` remains the
+comparable number that the threshold applies to. Preference and age still count. Hits beyond the
+pool follow in their old order. If anything fails, the order is unchanged and the outcome says so.
 """
 
 import asyncio
@@ -24,7 +23,6 @@ POOL = 30  # hits that are reranked
 SECONDS = 3.0
 COOLDOWN = 30.0  # seconds without a try after a failure
 LEAST_SECONDS = 0.05
-NO_SERVICE = "RERANK_URL names no service."
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +35,22 @@ class Ranked:
 
 
 class Reranker(Protocol):
-    """A service that scores texts."""
+    """A model on this machine, or a service, that scores texts."""
 
     @property
     def name(self) -> str:
         """The model's name."""
 
     @property
+    def logits(self) -> bool:
+        """True if scores are logits. If False, they count as logits once one is outside [0, 1]."""
+
+    @property
     def length(self) -> int:
         """The highest number of characters of a text, and of the query."""
+
+    def start(self) -> None:
+        """Start loading the model."""
 
     async def score(self, query: str, texts: Sequence[str], seconds: float) -> Sequence[float]:
         """One score per text, in order. Raises RerankerUnavailable."""
@@ -55,11 +60,11 @@ class Reranker(Protocol):
 
 
 class Rerank:
-    """Reranks hits, if there is a `reranker`; pauses after a failure."""
+    """Reranks hits; pauses after a failure."""
 
     def __init__(
         self,
-        reranker: Reranker | None,
+        reranker: Reranker,
         seconds: float = SECONDS,
         pool: int = POOL,
         clock: Callable[[], float] = monotonic,
@@ -77,8 +82,6 @@ class Rerank:
         `text(hit, n)` is the hit's text in n characters; `left` seconds remain for the search.
         """
         pool, reranker = hits[: self.pool], self.reranker
-        if reranker is None:
-            return list(hits), Reranked("skipped", reason=NO_SERVICE)
         if reason := self._not_now(len(pool), left):
             return list(hits), Reranked("skipped", reranker.name, reason=reason)
         seconds = min(self.seconds, left)
@@ -96,15 +99,14 @@ class Rerank:
             if error.tried:
                 self._breaker.failed(str(error), at_once=True, wait=error.retry_after)
         else:
-            best = reordered(pool, scores, units(scores))
+            best = reordered(pool, scores, units(scores, logits=reranker.logits))
             return [*best, *hits[len(pool) :]], Reranked("applied", reranker.name, len(pool))
         state: RerankState = "degraded" if failure.tried else "skipped"
         return list(hits), Reranked(state, reranker.name, reason=str(failure))
 
     async def close(self) -> None:
         """Close the reranker."""
-        if self.reranker:
-            await self.reranker.close()
+        await self.reranker.close()
 
     def _not_now(self, count: int, left: float) -> str | None:
         """The reason not to rerank now, if there is one."""
@@ -125,9 +127,9 @@ def checked(scores: Sequence[float], count: int) -> Sequence[float]:
     return scores
 
 
-def units(scores: Sequence[float]) -> list[float]:
+def units(scores: Sequence[float], *, logits: bool) -> list[float]:
     """Scores in [0, 1], in the same order; logits go through the sigmoid."""
-    if all(0 <= score <= 1 for score in scores):
+    if not logits and all(0 <= score <= 1 for score in scores):
         return list(scores)
     return [sigmoid(score) for score in scores]
 

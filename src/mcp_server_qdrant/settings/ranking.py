@@ -21,11 +21,14 @@ class RankingSettings(BaseModel):
     """Preferred collections, the most preferred first."""
     qdrant_recency_fields: Names = TIME_FIELDS
     """Payload paths that may hold a text's time; the first present is used."""
-    rerank_url: Url | None = None
-    """Endpoint of a service that reranks the best results of each search, unless a call says
-    `rerank=false`: `http://host:8080/rerank`."""
+    rerank: bool = False
+    """Rerank the best results with a second model."""
     rerank_model: str | None = None
-    """Its model. Default: the service's own."""
+    """Reranking model. Default on this machine: Xenova/ms-marco-MiniLM-L-6-v2; of a service: its
+    own."""
+    rerank_url: Url | None = None
+    """Endpoint of a reranking service, such as `http://host:8080/rerank`. Default: none, a local
+    model reranks."""
     rerank_api_key: SecretStr | None = None
     """Its API key, sent as a bearer token."""
 

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server_qdrant.core.errors import EncoderUnavailable
+from mcp_server_qdrant.core.errors import EncoderUnavailable, RerankerUnavailable
 from mcp_server_qdrant.encoders.chunk import split
 from mcp_server_qdrant.encoders.local import models
 from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder
 from mcp_server_qdrant.encoders.local.model import Spec
 from mcp_server_qdrant.encoders.local.models import LocalEncoder, Models, served
 from mcp_server_qdrant.encoders.local.turns import Turns
+from tests.cross_encoder import MODEL as RERANKER
+from tests.cross_encoder import build_cross_encoder
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 HELLO_WORLD = (-0.034478, 0.03102, 0.00673, 0.02611, -0.039362)
@@ -32,6 +34,11 @@ def patience(monkeypatch):
 @pytest.fixture
 def spec(model_dir: Path) -> Spec:
     return Spec(MODEL, model_path=str(model_dir))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> str:
+    return str(build_cross_encoder(tmp_path_factory.mktemp("reranker") / "model"))
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +142,43 @@ def test_event_loops_in_several_threads_share_a_model(shared, spec):
         one.join(180)
 
     assert found == [pytest.approx(HELLO_WORLD[0], abs=1e-5)] * 4
+
+
+async def test_a_reranker_is_waited_for_while_it_is_loaded(folder):
+    reranker = Models().reranker(Spec(RERANKER, model_path=folder))
+
+    scores = await reranker.score("red roses", ["moss", "red roses in the sun"], 120)
+
+    assert scores == [-3.0, 1.0]
+
+
+async def test_a_reranker_that_is_not_there_says_why():
+    missing = Models().reranker(Spec("acme/none"))
+
+    with pytest.raises(RerankerUnavailable, match="fastembed has no reranker 'acme/none'") as told:
+        await missing.score("red", ["a", "b"], 120)
+    assert not told.value.tried
+
+
+async def test_a_reranker_that_is_being_downloaded_is_not_waited_for(folder, monkeypatch):
+    reranker = Models().reranker(Spec(RERANKER, model_path=folder))
+    model, go = reranker._model, threading.Event()
+    load, downloading = model._open, threading.Event()
+
+    def opened():
+        model._become("downloading", "The reranker is being downloaded.")
+        downloading.set()
+        go.wait(60)
+        return load()
+
+    monkeypatch.setattr(model, "_open", opened)
+    reranker.start()
+    await asyncio.to_thread(downloading.wait, 60)
+    with pytest.raises(RerankerUnavailable, match="is being downloaded"):
+        await reranker.score("red", ["a", "b"], 120)
+    go.set()
+
+    assert await reranker.ready(60)
 
 
 # One for all, as long as somebody has it

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from mcp_server_qdrant.core.errors import EncoderUnavailable
+from mcp_server_qdrant.core.lean import importing
 from mcp_server_qdrant.encoders.local.model import (
     BATCH_SIZE,
     CALL_SECONDS,
+    QUERY_SECONDS,
     LocalModel,
     Spec,
     give_back,
@@ -28,6 +30,8 @@ class FastEmbedEncoder(LocalModel):
 
     Queries run in `turns`; passages run in separate turns, in parallel.
     """
+
+    noun, seconds = "model", QUERY_SECONDS
 
     def __init__(self, spec: Spec) -> None:
         super().__init__(spec)
@@ -89,6 +93,14 @@ class FastEmbedEncoder(LocalModel):
         return [
             word for word, one in zip(words, tokens, strict=True) if sum(one.attention_mask) == 1
         ]
+
+    @staticmethod
+    @override
+    def kind() -> Any:
+        with importing:
+            from fastembed import TextEmbedding
+
+        return TextEmbedding
 
     @override
     def prepare(self, model: Any) -> None:

@@ -1,4 +1,4 @@
-"""A local fastembed model: finds its files, loads it in a thread, and runs it.
+"""A local fastembed model of any kind: finds its files, loads it in a thread, and runs it.
 
 All calls of a model block, so they run in its `Turns`.
 """
@@ -13,11 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from mcp_server_qdrant.core.breaker import Breaker
 from mcp_server_qdrant.core.errors import EncoderUnavailable
-from mcp_server_qdrant.core.lean import importing
 from mcp_server_qdrant.core.notation import first_few, near_names
 from mcp_server_qdrant.encoders.local.turns import Turns
 
@@ -43,19 +42,20 @@ class Spec:
 
 
 class LocalModel:
-    """One model. Construction is free; `start` loads it.
+    """One model of a kind. Construction is free; `start` loads it.
 
     It comes from the spec's folder, else from the cache, else from the network. `reason` is a
     sentence on why it is not ready; `loading` is a future of the pending load. `token_limit` is
     known once it is ready: further tokens, including special ones, are cut off.
     """
 
-    seconds = QUERY_SECONDS  # after which a query counts as hanging
+    noun: ClassVar[str]
+    seconds: ClassVar[float]  # after which a call counts as hanging
 
     def __init__(self, spec: Spec) -> None:
         self.name = spec.model
         self.state: State = "idle"
-        self.reason: str | None = f"The model {self.name} is not loaded yet."
+        self.reason: str | None = f"The {self.noun} {self.name} is not loaded yet."
         self.token_limit: int | None = None
         self.loading: Future[None] = Future()
         self.loading.set_result(None)
@@ -75,7 +75,7 @@ class LocalModel:
             ):  # it hung before; the next call shows whether it still does
                 self.state, self.reason = "ready", None
                 return
-            self.state, self.reason = "loading", f"The model {self.name} is being loaded."
+            self.state, self.reason = "loading", f"The {self.noun} {self.name} is being loaded."
             self.loading = Future()
             self.loading.set_running_or_notify_cancel()  # waiters cannot cancel it
         # A pool's thread would keep the process from exiting during a stuck download.
@@ -89,7 +89,7 @@ class LocalModel:
 
     def close(self) -> None:
         """Release it."""
-        self._become("closed", f"The model {self.name} has been closed.")
+        self._become("closed", f"The {self.noun} {self.name} has been closed.")
         self._loaded = None
 
     def closed(self) -> Self:
@@ -111,18 +111,23 @@ class LocalModel:
         except EncoderUnavailable:
             raise
         except Exception as error:
-            logger.exception("The model failed")
-            sentence = f"The model {self.name} failed on this text."
+            logger.exception("The %s failed", self.noun)
+            sentence = f"The {self.noun} {self.name} failed on this text."
             raise EncoderUnavailable(sentence) from error
 
     @classmethod
     @cache
     def served(cls) -> Mapping[str, Mapping[str, Any]]:
-        """The descriptions of fastembed's models, by name in lowercase.
+        """The descriptions of this kind's models in fastembed, by name in lowercase.
 
         The first call imports fastembed, which takes half a second.
         """
-        return {one["model"].lower(): one for one in text_embedding().list_supported_models()}
+        return {one["model"].lower(): one for one in cls.kind().list_supported_models()}
+
+    @staticmethod
+    def kind() -> Any:
+        """The fastembed class for models of this kind."""
+        raise NotImplementedError
 
     def prepare(self, model: Any) -> None:
         """Warm the model up, and read its properties."""
@@ -136,8 +141,8 @@ class LocalModel:
         except EncoderUnavailable as error:
             self.fail(str(error))
         except Exception:  # tokenizers and onnxruntime raise bare Exceptions
-            logger.exception("Loading the model failed")
-            self.fail(f"The files of the model {self.name} cannot be read.")
+            logger.exception("Loading the %s failed", self.noun)
+            self.fail(f"The files of the {self.noun} {self.name} cannot be read.")
         else:
             give_back()
             self._become("ready", None)
@@ -159,7 +164,7 @@ class LocalModel:
         if self.name.lower() not in served:
             near = near_names(self.name, served, NEAR)
             hint = f" Did you mean {served[near[0]]['model']!r}?" if near else ""
-            raise EncoderUnavailable(f"fastembed has no model {self.name!r}.{hint}")
+            raise EncoderUnavailable(f"fastembed has no {self.noun} {self.name!r}.{hint}")
         if self._spec.model_path is not None:
             file = served[self.name.lower()]["model_file"]
             folder = self._folder(Path(self._spec.model_path), file)
@@ -168,12 +173,12 @@ class LocalModel:
         try:
             return self._create(local_files_only=True)
         except ValueError:  # not in the cache
-            self._become("downloading", f"The model {self.name} is being downloaded.")
+            self._become("downloading", f"The {self.noun} {self.name} is being downloaded.")
         try:
             return self._create()
         except (ValueError, OSError) as error:
             raise EncoderUnavailable(
-                f"The model {self.name} is not in the cache and could not be downloaded; "
+                f"The {self.noun} {self.name} is not in the cache and could not be downloaded; "
                 "FASTEMBED_CACHE_PATH may name a cache that has it."
             ) from error
 
@@ -206,21 +211,14 @@ class LocalModel:
         which doubles the CPU time; fastembed has no parameter for that. And its arena never frees
         the memory of the largest batch, 50 MB.
         """
-        options = {"cache_dir": self._spec.cache_dir, **options}
-        model = text_embedding()(self.name, lazy_load=True, **options)
+        model = self.kind()(
+            self.name, lazy_load=True, **{"cache_dir": self._spec.cache_dir, **options}
+        )
         inner: Any = model.model
         if hasattr(inner, "load_onnx_model"):  # a static model has no session
             inner.add_extra_session_options = _modest
             inner.load_onnx_model()
         return model
-
-
-def text_embedding() -> Any:
-    """The fastembed class of embedding models."""
-    with importing:
-        from fastembed import TextEmbedding
-
-    return TextEmbedding
 
 
 def _modest(options: Any, _: object) -> None:

@@ -22,6 +22,7 @@ class HttpReranker:
     authentication. Raises ConfigError.
     """
 
+    logits = False
     length = 2_000
 
     def __init__(self, url: str, *, model: str | None = None, api_key: str | None = None) -> None:
@@ -36,6 +37,9 @@ class HttpReranker:
         self._tei: bool | None = None
         self._model = model
         self.name = model or "the reranker"
+
+    def start(self) -> None:
+        """Do nothing: there is no model to load."""
 
     async def score(self, query: str, texts: Sequence[str], seconds: float) -> list[float]:
         """One score per text, in order. Raises RerankerUnavailable."""
