@@ -136,9 +136,14 @@ async def test_a_successor_that_has_expired_stands_in_no_place(engine, tenant):
         await memory.store("Ana is away and does not work.", supersedes="y", expires="1 week")
         await end(memory)
 
-        page = said(await memory.client.call_tool("qdrant-find", {"query": "when does Ana work"}))
-        assert "Monday" in page
-        assert "is away" not in page
+        for asked in ({"query": "when does Ana work"}, {"query": ""}):
+            page = said(await memory.client.call_tool("qdrant-find", asked))
+            assert "Monday" in page
+            assert "is away" not in page
+            assert "superseded" not in page
+        assert "superseded_by" not in await memory.get("y")
+        again = await memory.store("Ana works from Tuesday to Friday.", id="y")
+        assert "superseded_by" not in again
 
 
 async def test_an_end_that_is_no_date_or_past_and_that_of_another_tools_text_are_refused(engine):
