@@ -70,12 +70,16 @@ async def test_it_is_brought_back_like_any_version(engine, tenant):
             assert "expires_at" not in await memory.get("x")
 
 
-@pytest.mark.parametrize("change", [{"tags": ["ferry"]}, {"information": OFFER}, {"title": "Offer"}])
+@pytest.mark.parametrize(
+    "change", [{"tags": ["ferry"]}, {"information": OFFER}, {"title": "Offer"}]
+)
 async def test_who_changes_or_stores_it_again_brings_it_back(engine, change):
     async with opened(engine) as memory:
         await memory.store(OFFER, expires="2100-01-31")
         await end(memory)
-        done = await memory.client.call_tool("qdrant-store", {"id": "x", "collection_name": "notes", **change})
+        done = await memory.client.call_tool(
+            "qdrant-store", {"id": "x", "collection_name": "notes", **change}
+        )
 
         assert said(done).startswith("Brought back in collection notes")
         assert "expires_at" not in done.structured_content

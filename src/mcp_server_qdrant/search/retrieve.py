@@ -267,7 +267,7 @@ def _begins_after(document: Document, end: datetime | None) -> bool:
 async def lift_void_marks(
     fetch: Fetch, hits: Sequence[Hit], seconds: float, end: datetime | None = None
 ) -> list[Hit]:
-    """The hits; a text is not superseded if its successor is gone, has expired or begins after `end`."""
+    """The hits, without marks whose successor is gone, has expired or begins after `end`."""
     known = {(hit.collection, hit.id) for hit in hits}
     wanted: dict[str, list[PointId]] = {}
     for hit in hits:

@@ -92,7 +92,7 @@ class PointReader:
         return found[0] if found else None
 
     async def heir(self, one: Document) -> Document | None:
-        """The text that superseded this one; None if there is none, or it was deleted or expired."""
+        """The text that superseded this one; None if there is none, or it is deleted or expired."""
         ids = [] if one.heir is None else [one.heir]
         with suppress(UnknownCollection):
             for heir in await self.by_id(one.superseded_in or one.collection, ids):
