@@ -67,7 +67,8 @@ _TELLING = re.compile(  # a model what to be, to do always, and not to do
 # "Think step by step.", after the question.
 _CLOSING = re.compile(
     r"^\W*(?:please |bitte |por favor,? )?"
-    r"(?:answer|respond|reply|think|let'?s think|explain|cite|be |keep|thanks?\b|antworte|denk|danke|erkläre|réponds|merci|responde|piensa|gracias|rispondi|grazie)",
+    r"(?:answer|respond|reply|think|let'?s think|explain|cite|be |keep|thanks?\b|antworte|denk"
+    r"|danke|erkläre|réponds|merci|responde|piensa|gracias|rispondi|grazie)",
     re.IGNORECASE,
 )
 CLOSING = 8  # words of such a sentence
