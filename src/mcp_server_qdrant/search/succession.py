@@ -15,7 +15,12 @@ import numpy.typing as npt
 from mcp_server_qdrant.core.datatypes import PointId
 from mcp_server_qdrant.core.dates import MONTHS, WEEKDAYS, date_of
 from mcp_server_qdrant.core.errors import QdrantMcpError
-from mcp_server_qdrant.core.subjects import above_unrelated, tells_of_change, unrelated_cosine
+from mcp_server_qdrant.core.subjects import (
+    above_unrelated,
+    differ_in_one_passage,
+    tells_of_change,
+    unrelated_cosine,
+)
 from mcp_server_qdrant.search.relevance import Hit, series_of
 from mcp_server_qdrant.search.retrieve import Fetch
 from mcp_server_qdrant.search.speakers import speaker_of
@@ -161,6 +166,8 @@ def _corrects(one: _Text, other: _Text, best: _Text, floor: float) -> bool:
     cosine = above_unrelated(float(one.vector @ other.vector), floor)
     if cosine >= CLOSE or not (one.fits(best) and other.fits(best)):
         return cosine >= CLOSE
+    if differ_in_one_passage(one.hit.document.text, other.hit.document.text):
+        return True
     newer = max(one, other, key=lambda text: text.date)
     others = shared - newer.asked
     if newer.changed and (others or len(newer.asked) > 1 or newer.means(best)):
