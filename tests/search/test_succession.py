@@ -122,6 +122,19 @@ async def test_a_newer_text_that_lacks_a_word_of_the_query_is_about_something_el
     assert shown == [("ana", None), ("bob", None)]
 
 
+async def test_records_of_the_same_form_that_tell_of_a_change_keep_to_the_words_of_the_query():
+    form = "the board postponed the new boiler of the swimming pool, minutes by"
+    async with memory_services() as services:
+        shown = await found(
+            services,
+            ("ida", f"{form} ida", 1),
+            ("kai", f"{form} kai", 5),
+            query="minutes by ida about the boiler",
+        )
+
+    assert shown == [("ida", None), ("kai", None)]
+
+
 async def test_a_label_that_the_query_has_in_lower_case_names_a_subject():
     async with memory_services() as services:
         shown = await found(
