@@ -57,6 +57,23 @@ def test_a_question_is_found_behind_before_and_amid_a_prompt(rules, asked):
     assert question(f"{rules}\n<user_query>{asked}</user_query>") == asked
 
 
+@pytest.mark.parametrize(
+    "closing",
+    [
+        "Think step by step before you answer.",
+        "Answer briefly and in German.",
+        "Please cite your sources.",
+        "Thanks in advance!",
+        "Antworte bitte auf Deutsch.",
+        "Merci d'avance !",
+    ],
+)
+def test_a_closing_sentence_on_how_to_answer_is_not_the_question(closing):
+    for asked in (ASKED, "shed key"):
+        assert question(f"{RULES}\n\n{asked}\n\n{closing}") == asked
+        assert question(f"{RULES}\n\n{asked}\n{closing}") == asked
+
+
 IMPERSONAL = """MANUAL OF THE AGENT
 
 The agent has a store with three collections. Each holds some fifty documents. Scores above a

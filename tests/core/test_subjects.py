@@ -2,7 +2,11 @@
 
 import pytest
 
-from mcp_server_qdrant.core.subjects import same_subject, tells_of_change
+from mcp_server_qdrant.core.subjects import (
+    differ_in_one_passage,
+    same_subject,
+    tells_of_change,
+)
 
 
 @pytest.mark.parametrize(
@@ -46,3 +50,22 @@ def test_a_change_needs_a_lower_cosine_than_a_fact():
     assert same_subject(0.5, first, {1, 2}, change=False)
     assert not same_subject(0.49, first, second, change=True)
     assert not same_subject(0.9, first, {6}, change=True)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "differ"),
+    [
+        ("My favourite tea is Earl Grey.", "My favourite tea is Lapsang Souchong.", True),
+        ("I use bash as my shell.", "I use fish as my shell", True),
+        ("The library has the MIT license.", "The library has the Apache 2.0 license.", False),
+        ("The library has the MIT license.", "The library has 140 stars.", False),
+        ("Our dog is called Bella.", "Our dog eats twice a day.", False),
+        ("Tea is green.", "Tea is black.", False),
+        ("Our dog is called Bella.", "our dog is called Bella", False),
+        ("a b a", "a b", False),
+        ("", "", False),
+    ],
+)
+def test_texts_that_differ_in_one_passage_have_the_same_words_around_it(first, second, differ):
+    assert differ_in_one_passage(first, second) == differ
+    assert differ_in_one_passage(second, first) == differ

@@ -25,6 +25,11 @@ pytestmark = EITHER_ENGINE
             "Backups are kept for three months since the audit.",
             "Ana plays the cello.",
         ),
+        (
+            "Our office is at Lindenweg 4.",
+            "Our office is at Hafenstrasse 22.",
+            "The rent is due on the third.",
+        ),
     ],
 )
 def test_a_text_that_says_otherwise_names_what_it_may_correct(
@@ -75,6 +80,14 @@ def test_a_text_that_was_changed_says_since_when_it_stands_so(agent: Agent, plac
                 "CI runs on Jenkins.",
                 "We migrated CI to GitHub Actions.",
                 "CI is on Buildkite now.",
+            ],
+        ),
+        (
+            "what is my favourite tea",
+            [
+                "My favourite tea is Earl Grey.",
+                "My favourite tea is Lapsang Souchong.",
+                "My favourite tea is Darjeeling.",
             ],
         ),
         (

@@ -39,6 +39,26 @@ def test_each_is_named_in_the_list_and_a_folder_is_followed_by_the_command_told(
     assert shlex.split(command) == ["mcp-server-qdrant", "init", "--folder", followed]
 
 
+def test_a_collection_gets_a_description_and_a_folder(agent, tmp_path):
+    about = {"description": "Letters since 2019", "folder": "."}
+    told = agent.call("qdrant-store", collection_name="letters", about=about)
+    listed = agent.call("qdrant-collections")["structuredContent"]["collections"]
+    agent.call("qdrant-store", information="The mayor wrote about the crane.")
+    found = agent.call("qdrant-find", query="mayor crane")["structuredContent"]["results"]
+    second = {"folder": str(tmp_path)}
+    both = text_of(agent.call("qdrant-store", collection_name="letters", about=second))
+    taken = {"description": "", "folder": ""}
+    gone = text_of(agent.call("qdrant-store", collection_name="letters", about=taken))
+    again = agent.call("qdrant-collections")["structuredContent"]["collections"]
+
+    assert told["structuredContent"]["folder"] == str(tmp_path / "work")
+    assert both == f"About collection letters: It belongs to '{tmp_path}/work' and '{tmp_path}'."
+    assert gone == "About collection letters: No description. It has no folder."
+    assert [one["description"] for one in listed] == ["Letters since 2019"]
+    assert [one["collection"] for one in found] == ["letters"]
+    assert [one.get("description") for one in again] != ["Letters since 2019"]
+
+
 REFUSED = [
     ({"about": {"describe": "x"}, "collection_name": "notes"}, "about takes description"),
     ({"about": {"folder": 7}, "collection_name": "notes"}, "about takes description"),

@@ -20,6 +20,7 @@ async def found(services, *texts: tuple[str, str, int], query: str):
 SQLITE = "the billing service uses the database SQLite"
 POSTGRES = "the billing service uses the database Postgres"
 DATABASE = "billing service database"
+MINUTES = "the board postponed the new boiler of the swimming pool, minutes by"
 NEWEST = [("second", "newest of 2"), ("first", "older")]
 
 
@@ -98,6 +99,14 @@ async def test_the_newest_of_the_texts_about_a_subject_comes_first(texts, query,
             ],
             f"{DATABASE} SQLite has",
             id="less alike, and of no change",
+        ),
+        pytest.param(
+            [
+                ("ida", f"{MINUTES} ida", 1),
+                ("kai", f"{MINUTES} kai", 5),
+            ],
+            "minutes by ida about the boiler",
+            id="a record of the same form, of another person",
         ),
     ],
 )

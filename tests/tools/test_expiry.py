@@ -70,6 +70,22 @@ async def test_it_is_brought_back_like_any_version(engine, tenant):
             assert "expires_at" not in await memory.get("x")
 
 
+@pytest.mark.parametrize(
+    "change", [{"tags": ["ferry"]}, {"information": OFFER}, {"title": "Offer"}]
+)
+async def test_who_changes_or_stores_it_again_brings_it_back(engine, change):
+    async with opened(engine) as memory:
+        await memory.store(OFFER, expires="2100-01-31")
+        await end(memory)
+        done = await memory.client.call_tool(
+            "qdrant-store", {"id": "x", "collection_name": "notes", **change}
+        )
+
+        assert said(done).startswith("Brought back in collection notes")
+        assert "expires_at" not in done.structured_content
+        assert await found(memory, query="ferry half price") == ["x"]
+
+
 async def test_an_earlier_version_of_a_text_that_expires_comes_back_without_its_end(engine, tenant):
     async with opened(engine, **tenant) as memory:
         await memory.store(OFFER, expires="2100-01-31")
@@ -136,9 +152,14 @@ async def test_a_successor_that_has_expired_stands_in_no_place(engine, tenant):
         await memory.store("Ana is away and does not work.", supersedes="y", expires="1 week")
         await end(memory)
 
-        page = said(await memory.client.call_tool("qdrant-find", {"query": "when does Ana work"}))
-        assert "Monday" in page
-        assert "is away" not in page
+        for asked in ({"query": "when does Ana work"}, {"query": ""}):
+            page = said(await memory.client.call_tool("qdrant-find", asked))
+            assert "Monday" in page
+            assert "is away" not in page
+            assert "superseded" not in page
+        assert "superseded_by" not in await memory.get("y")
+        again = await memory.store("Ana works from Tuesday to Friday.", id="y")
+        assert "superseded_by" not in again
 
 
 async def test_an_end_that_is_no_date_or_past_and_that_of_another_tools_text_are_refused(engine):

@@ -231,8 +231,8 @@ class Services:
         *,
         unassign: bool,
         create: bool,
-    ) -> None:
-        """Set a collection's description and its folder.
+    ) -> list[Path]:
+        """Set a collection's description, add a folder, and return its folders.
 
         Raises RequestError if tenants share the collections.
         """
@@ -242,10 +242,12 @@ class Services:
         bulk = Bulk(self.shared.client, ())
         if description is not None:
             await bulk.describe(name, description.strip())
+        known = marks.folders((await bulk.shape(name)).metadata)
         if folder or unassign:
-            known = marks.folders((await bulk.shape(name)).metadata)
-            await bulk.assign(name, [*known, folder] if folder else [])
+            known = [*dict.fromkeys([*known, folder])] if folder else []
+            await bulk.assign(name, known)
         self.catalog.forget(name)
+        return known
 
     async def follow(self, folder: Path, collection: str, *, follow: bool) -> bool:
         """Follow this folder into the collection from now on, or no more; False if it may not.

@@ -64,6 +64,14 @@ _TELLING = re.compile(  # a model what to be, to do always, and not to do
     r"|nunca|siempre|no |usa|responde|non |mai|sempre|usa|rispondi)",
     re.IGNORECASE,
 )  # fmt: skip
+# "Think step by step.", after the question.
+_CLOSING = re.compile(
+    r"^\W*(?:please |bitte |por favor,? )?"
+    r"(?:answer|respond|reply|think|let'?s think|explain|cite|be |keep|thanks?\b|antworte|denk"
+    r"|danke|erkläre|réponds|merci|responde|piensa|gracias|rispondi|grazie)",
+    re.IGNORECASE,
+)
+CLOSING = 8  # words of such a sentence
 # "Please search my memory for this: ": who searches need not be told to search.
 _LEAD = re.compile(
     r"\s*[^:\n\uff1a]{4,250}?(?::\s+|[\uff1a\u3002\uff01\uff1f]\s*|\s[-\u2013\u2014]\s|\n+"
@@ -101,6 +109,12 @@ class Part(NamedTuple):
         return bool(_QUESTION.search(self.text) or _ASKING.match(self.text))
 
     @property
+    def closes(self) -> bool:
+        """True for a short sentence on how to answer."""
+        short = len(self.text.split()) <= CLOSING
+        return short and not self.asks and bool(_CLOSING.match(self.text))
+
+    @property
     def tells(self) -> bool:
         """True for a sentence that says what a model is and does."""
         return bool(_TELLING.search(self.text) or _THIRD.search(self.text))
@@ -117,6 +131,8 @@ def question(text: str) -> str:
         told = lead and _LOOK.search(lead[0]) and _MEMORY.search(lead[0])
         return text[lead.end() :] if lead and told else text
     found = list(_parts(text))
+    while len(found) > 1 and found[-1].closes:
+        found.pop()
     marked = any(part.said or part.asks for part in found)
     alone = [part for part in found if part.alone]
     apart = len(found) >= SEVERAL and (len(alone) == 1 or found[0] in alone or found[-1] in alone)

@@ -163,18 +163,20 @@ def parse_duration(text: str) -> timedelta | None:
     return number * _UNITS["min" if found[2].startswith("min") else found[2][0]]
 
 
-def parse_period(text: str, now: datetime) -> tuple[datetime, datetime] | None:
+def parse_period(
+    text: str, now: datetime, *, coming: bool = False
+) -> tuple[datetime, datetime] | None:
     """Start and end (exclusive) of the year, month, day or second that a text names.
 
     Days are those of the person's time zone. `7d` and `7 days` give one moment, that long ago; a
-    day or month without a year (`monday`, `May`) is the latest one. None if the text is no date.
-    Raises RequestError for an ambiguous day.
+    day or month without a year (`monday`, `May`) is the latest one, or the `coming` one. None if
+    the text is no date. Raises RequestError for an ambiguous day.
     """
     text, wall = " ".join(text.split()), to_local(now).replace(tzinfo=None)
     try:
         if (ago := _AGO.fullmatch(text.lower())) and (length := parse_duration(ago[1])) is not None:
             return now - length, now - length
-        if days := _calendar(text, wall):
+        if days := _calendar(text, wall, coming=coming):
             return from_local_time(days[0]), from_local_time(days[1])
         if exact := parse_time(text):
             return exact, exact + A_SECOND
@@ -187,8 +189,10 @@ def parse_period(text: str, now: datetime) -> tuple[datetime, datetime] | None:
 
 
 @lru_cache(4096)  # a search reads the same dates for several steps
-def _calendar(text: str, now: datetime | None = None) -> Wall | None:
+def _calendar(text: str, now: datetime | None = None, *, coming: bool = False) -> Wall | None:
     """A day, week, month, quarter or year; without `now`, no relative ones.
+
+    A day or month without a year is the latest one, or the `coming` one, which may be the present.
 
     Raises ValueError for a date that does not exist.
     """
@@ -196,7 +200,7 @@ def _calendar(text: str, now: datetime | None = None) -> Wall | None:
     if _ISO.fullmatch(said):
         week = "w" in said and len(said) < 9
         return _days(datetime.fromisoformat(said.upper()), 7 if week else 1)
-    if now and (found := _from_now(said, _midnight(now))):
+    if now and (found := _from_now(said, _midnight(now), coming=coming)):
         return found
     year, month, day = _in_numbers(said) or _in_words(said.removeprefix("last "))
     if year and not month:
@@ -204,7 +208,9 @@ def _calendar(text: str, now: datetime | None = None) -> Wall | None:
     if not month or not (year or now):
         return None
     if not year and now:
-        year = now.year - (datetime(now.year, month, day or 1) > now)
+        coming, this = coming and not said.startswith("last "), (now.month, now.day)
+        over = (month, day or 31) < this if coming else (month, day or 1) <= this
+        year = now.year + over - (not coming)
     return _days(datetime(year, month, day)) if day else _months(year, month)
 
 
@@ -245,7 +251,7 @@ def _in_words(said: str) -> tuple[int, int, int]:
     return year, month, day
 
 
-def _from_now(said: str, today: datetime) -> Wall | None:
+def _from_now(said: str, today: datetime, *, coming: bool) -> Wall | None:
     """A day, week, month, quarter or year relative to today."""
     if said in _NEAR:
         return _days(today + A_DAY * _NEAR[said])
@@ -262,6 +268,8 @@ def _from_now(said: str, today: datetime) -> Wall | None:
     ahead = place - 1 - today.weekday()  # within this week
     if which in _STEPS:
         return _days(today + A_DAY * (ahead + 7 * _STEPS[which]))
+    if coming and not which:
+        return _days(today + A_DAY * (ahead % 7))
     return _days(today + A_DAY * (ahead - 7 * (ahead > 0 or (ahead == 0 and which != ""))))
 
 

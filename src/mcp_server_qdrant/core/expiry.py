@@ -5,6 +5,7 @@ A text that has expired is found no more. It stays where it is, so that it can b
 
 from datetime import datetime, timedelta
 
+from mcp_server_qdrant.core.context import to_local
 from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.dates import parse_duration, parse_period
 from mcp_server_qdrant.core.errors import RequestError
@@ -17,8 +18,9 @@ _LONGEST = timedelta(days=366 * 1000)
 def parse_expiry(text: str, now: datetime) -> str:
     """When a text expires of which this is said, in ISO 8601; "" for `never`.
 
-    A day, a month and a year end with their last moment. Raises RequestError for what is no time,
-    or is past: agents are mistaken in the year.
+    A day, a month and a year end with their last moment; a weekday, and a day or month without a
+    year, are the coming ones. Raises RequestError for what is no time, or is past: agents are
+    mistaken in the year.
     """
     said = " ".join(text.split())
     if said.lower() in (NEVER, ""):
@@ -29,7 +31,7 @@ def parse_expiry(text: str, now: datetime) -> str:
     elif ":" in said:
         when = parse_time(said)
     else:
-        when = days[1] if (days := parse_period(said, now)) else None
+        when = days[1] if (days := parse_period(said, now, coming=True)) else None
     if when is None:
         raise RequestError(
             f"expires is no date: {one_line(said, 40)!r}. Use 2026-12-31, or 90 days, 2 weeks, 1 "
@@ -37,7 +39,7 @@ def parse_expiry(text: str, now: datetime) -> str:
         )
     if when <= now:
         raise RequestError(
-            f"expires is in the past: {one_line(said, 40)!r}; today is {now.date().isoformat()}. "
+            f"expires is in the past: {one_line(said, 40)!r}; today is {to_local(now).date()}. "
             "Use a later date, or qdrant-delete."
         )
     return iso(when)

@@ -11,7 +11,11 @@ BARELY = 0.5  # least cosine if they share half of the words, or the newer one t
 # Some models give unrelated texts a cosine of 0.8. With so many candidates the lowest cosine shows
 # it, if it is so high.
 MANY, CROWDED = 10, 0.5
+# "Our office is at Lindenweg 4", "Our office is at Hafenstrasse 22": least number and share of the
+# words around the passage in which they differ. Their cosine may be below 0.5.
+FRAME, FRAMED = 3, 0.65
 
+_WORD = re.compile(r"\w+")
 _CHANGE = re.compile(
     r"\b(?:"
     # English
@@ -38,6 +42,18 @@ _CHANGE = re.compile(
 def tells_of_change(text: str) -> bool:
     """True if a text has words such as "moved", "no longer" or "jetzt"; four languages."""
     return bool(_CHANGE.search(text))
+
+
+def differ_in_one_passage(first: str, second: str) -> bool:
+    """True if two texts say the same but for one passage, shorter than the words around it."""
+    one, two = (_WORD.findall(text.casefold()) for text in (first, second))
+    if one == two:
+        return False
+    shortest, longest = sorted((len(one), len(two)))
+    before = next((n for n in range(shortest) if one[n] != two[n]), shortest)
+    left = shortest - before
+    after = next((n for n in range(left) if one[-1 - n] != two[-1 - n]), left)
+    return before + after >= max(FRAME, FRAMED * longest)
 
 
 def unrelated_cosine(cosines: Iterable[float]) -> float:

@@ -10,6 +10,7 @@ from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.notation import key_of
 from mcp_server_qdrant.core.subjects import (
     above_unrelated,
+    differ_in_one_passage,
     same_subject,
     tells_of_change,
     unrelated_cosine,
@@ -73,7 +74,9 @@ async def near_memories(
             repeats = cosine >= COSINE and alike >= ALIKE
             if not repeats and one.chunks == new.chunks == 1 and one.file is None:
                 terms = tokens(encoded_text(one)), tokens(encoded_text(new))
-                repeats = same_subject(above_unrelated(cosine, floor), *terms, change=change)
+                repeats = differ_in_one_passage(one.text, new.text) or same_subject(
+                    above_unrelated(cosine, floor), *terms, change=change
+                )
             if repeats:
                 near.append(Near(one, cosine, heir))
     except QdrantMcpError:

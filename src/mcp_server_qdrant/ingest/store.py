@@ -200,7 +200,9 @@ class Store:
             mark = {key: getattr(before, key) for key in (SUPERSEDED_KEY, SUPERSEDED_IN)}
             parts = [part._replace(**mark) for part in parts]
         done = await self.put(parts, before, ready=ready, compared=True)
-        return replace(done, kept=kept, replaced=before.chunks if before else 0, heir=heir)
+        back = before is not None and is_expired(before, self.now())
+        known = before.chunks if before else 0
+        return replace(done, kept=kept, replaced=known, heir=heir, restored=back)
 
     async def _choose_expiry(
         self, new: NewDocument, before: Document | None, collection: str

@@ -8,6 +8,7 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import NamedTuple
 
 from mcp_server_qdrant.core.datatypes import SearchPage, Targets
 from mcp_server_qdrant.core.errors import QdrantMcpError
@@ -24,33 +25,42 @@ from mcp_server_qdrant.search.understand import (
     narrow_legs,
 )
 
-SECONDS = 0.5
+SECONDS = 2.0
 AHEAD = 0.1  # relevance above the best on the page
 MOST = 64  # collections that can be queried in that time
+UNSEEN = 'Not all other collections answered in time: collections=["*"] searches them too.'
 
 
-async def better_elsewhere(
-    understanding: Understanding, query: Query, best: Hit | None
-) -> tuple[str, float] | None:
-    """(collection of the best hit outside, lowest relevance that counts as much better), or None.
+class Outside(NamedTuple):
+    """The collection of the best hit outside, and the lowest relevance that is much better.
 
-    None if no hit is much better than `best`, if the query fails or is late, or if the request
-    named its collections. Several default collections without a project are all there are. Quoted
-    phrases cannot be checked without the complete texts.
+    `failed`: not all collections answered. Without a much better hit, `collection` is None.
+    """
+
+    collection: str | None = None
+    least: float = 0.0
+    failed: bool = False
+
+
+async def better_elsewhere(understanding: Understanding, query: Query, best: Hit | None) -> Outside:
+    """Where there is a much better hit than `best` outside the searched collections.
+
+    Nowhere if the request named its collections. Several default collections without a project are
+    all there are. Quoted phrases cannot be checked without the complete texts.
     """
     request = query.request
     everything = len(query.targets) > 1 and query.scope is None
     if request.collections is not None or request.within or everything or query.exact.phrases:
-        return None
-    hits: list[Hit] = []
+        return Outside()
+    hits, failed = list[Hit](), True
     with suppress(QdrantMcpError, TimeoutError):
         async with asyncio.timeout(min(SECONDS, query.left())):
-            hits = await _search_outside(understanding, query)
+            hits, failed = await _search_outside(understanding, query)
     found = max(hits, key=lambda hit: hit.relevance, default=None)
     least = max(best.relevance + AHEAD if best else 0.0, request.score_threshold or 0.0)
     if found is None or found.relevance < least or is_weak(found, query.alpha):
-        return None
-    return found.collection, least
+        return Outside(failed=failed)
+    return Outside(found.collection, least)
 
 
 def with_elsewhere(page: SearchPage, other: SearchPage, searched: Sequence[str]) -> SearchPage:
@@ -78,8 +88,11 @@ def with_elsewhere(page: SearchPage, other: SearchPage, searched: Sequence[str])
     )
 
 
-async def _search_outside(understanding: Understanding, query: Query) -> list[Hit]:
-    """The best candidates of the other collections, the largest ones if there are many."""
+async def _search_outside(understanding: Understanding, query: Query) -> tuple[list[Hit], bool]:
+    """The best candidates of the other collections, and whether some of these failed.
+
+    Of many collections the largest ones are asked.
+    """
     text = query.request.query
     # Texts of other projects in shared collections are outside too.
     inside = query.scope.own if query.scope else [one.collection for one in query.targets]
@@ -94,5 +107,6 @@ async def _search_outside(understanding: Understanding, query: Query) -> list[Hi
     query = replace(
         query, targets=targets, terms=terms, vectors=vectors, depth=SHALLOW, tags={}, confined={}
     )
-    found, _ = await search_candidates(understanding.queries, query)
-    return rank_candidates(found, query)
+    found, statuses = await search_candidates(understanding.queries, query)
+    failed = any(one.state in ("failed", "timeout") for one in statuses.values())
+    return rank_candidates(found, query), failed

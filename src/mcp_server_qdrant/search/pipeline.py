@@ -18,7 +18,7 @@ from mcp_server_qdrant.core.notation import cite, cite_all
 from mcp_server_qdrant.qdrant.history import History
 from mcp_server_qdrant.qdrant.read.facets import Facets
 from mcp_server_qdrant.qdrant.read.newest import Newest
-from mcp_server_qdrant.search.elsewhere import better_elsewhere, with_elsewhere
+from mcp_server_qdrant.search.elsewhere import UNSEEN, better_elsewhere, with_elsewhere
 from mcp_server_qdrant.search.listing import (
     listing_page,
     newest_hits,
@@ -183,9 +183,9 @@ class Pipeline:
         recorder().answered(answer, corrected=bool(page.corrections))
         if answer == "found":
             return page
-        if (better := await better_elsewhere(self.understanding, query, ranked.best)) is None:
-            return page
-        name, least = better
+        name, least, failed = await better_elsewhere(self.understanding, query, ranked.best)
+        if name is None:
+            return replace(page, notes=[*page.notes, UNSEEN]) if failed else page
         asked = {"collections": (name,), "limit": ELSEWHERE, "score_threshold": least}
         with suppress(BackendError):
             request = query.request.model_copy(update=asked)

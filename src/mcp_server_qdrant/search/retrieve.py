@@ -267,7 +267,7 @@ def _begins_after(document: Document, end: datetime | None) -> bool:
 async def lift_void_marks(
     fetch: Fetch, hits: Sequence[Hit], seconds: float, end: datetime | None = None
 ) -> list[Hit]:
-    """The hits; a text whose successor was deleted, or is newer than `end`, is not superseded."""
+    """The hits, without marks whose successor is gone, has expired or begins after `end`."""
     known = {(hit.collection, hit.id) for hit in hits}
     wanted: dict[str, list[PointId]] = {}
     for hit in hits:
@@ -295,8 +295,9 @@ async def lift_void_marks(
 async def _void_successors(
     fetch: Fetch, wanted: Mapping[str, Sequence[PointId]], seconds: float, end: datetime | None
 ) -> dict[tuple[str, PointId], bool]:
-    """The successors that supersede nothing, and whether they are there."""
+    """The successors that supersede nothing, and whether they can be found."""
     answers = await fetch.queries.payloads([*wanted.items()], seconds)
+    now = fetch.queries.now()
     lifted: dict[tuple[str, PointId], bool] = {}
     for (name, points), answer in zip(wanted.items(), answers, strict=True):
         if isinstance(answer, QdrantMcpError):
@@ -304,7 +305,10 @@ async def _void_successors(
             lifted |= {(name, point): False for point in gone}
             continue
         for point in points:
-            there = point in answer
-            if not there or _begins_after(fetch.to_document(name, point, answer[point]), end):
-                lifted[name, point] = there
+            payload = answer.get(point)
+            one = None if payload is None else fetch.to_document(name, point, payload)
+            if one is None or is_expired(one, now):
+                lifted[name, point] = False
+            elif _begins_after(one, end):
+                lifted[name, point] = True
     return lifted

@@ -15,7 +15,12 @@ import numpy.typing as npt
 from mcp_server_qdrant.core.datatypes import PointId
 from mcp_server_qdrant.core.dates import MONTHS, WEEKDAYS, date_of
 from mcp_server_qdrant.core.errors import QdrantMcpError
-from mcp_server_qdrant.core.subjects import above_unrelated, tells_of_change, unrelated_cosine
+from mcp_server_qdrant.core.subjects import (
+    above_unrelated,
+    differ_in_one_passage,
+    tells_of_change,
+    unrelated_cosine,
+)
 from mcp_server_qdrant.search.relevance import Hit, series_of
 from mcp_server_qdrant.search.retrieve import Fetch
 from mcp_server_qdrant.search.speakers import speaker_of
@@ -29,6 +34,7 @@ CHANGED = 0.5  # if both hold, or it says so and has two words of the query or i
 # Below CLOSE both are about the query, by their share of what the best one has:
 WORDS = 0.35  # of the weight of its words of the query
 MEANING = 0.85  # or of its cosine to the query
+REPEATED = 0.75  # share of the words that records of a series have in common
 
 Place = tuple[str, PointId]
 Unit = npt.NDArray[np.float32]
@@ -161,6 +167,8 @@ def _corrects(one: _Text, other: _Text, best: _Text, floor: float) -> bool:
     cosine = above_unrelated(float(one.vector @ other.vector), floor)
     if cosine >= CLOSE or not (one.fits(best) and other.fits(best)):
         return cosine >= CLOSE
+    if differ_in_one_passage(one.hit.document.text, other.hit.document.text):
+        return True
     newer = max(one, other, key=lambda text: text.date)
     others = shared - newer.asked
     if newer.changed and (others or len(newer.asked) > 1 or newer.means(best)):
@@ -171,8 +179,8 @@ def _corrects(one: _Text, other: _Text, best: _Text, floor: float) -> bool:
 def _comparable(group: Sequence[_Text], query: Query) -> list[_Text]:
     """Those that have the numbers, days, tags and words of the query that the best one has.
 
-    A newer one that says that something changed may lack words. Others without a word are about
-    something else, such as another person or place.
+    A newer one that says that something changed may lack words, unless it repeats the best one.
+    Others without a word are about something else, such as another person or place.
     """
     best = group[0]
     named = _named(query.request.query) & _named(best.hit.document.text)
@@ -182,8 +190,14 @@ def _comparable(group: Sequence[_Text], query: Query) -> list[_Text]:
         for one in group
         if named <= _named(one.hit.document.text)
         and tags <= {*one.hit.tags}
-        and (one.changed or one.date <= best.date or best.asked <= one.asked)
+        and (one.date <= best.date or best.asked <= one.asked or _changes(one, best))
     ]
+
+
+def _changes(one: _Text, other: _Text) -> bool:
+    """True if a text says that something changed, and is no other record of the same form."""
+    most = max(len(one.terms), len(other.terms))
+    return one.changed and len(one.terms & other.terms) < REPEATED * most
 
 
 def _named(text: str) -> frozenset[str]:

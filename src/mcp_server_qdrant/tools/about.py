@@ -41,15 +41,16 @@ async def tell_about(
     )
     if about.get("follow") is not None and folder is None:
         raise RequestError('follow needs the folder: "." is the one that you work in.')
-    await services.annotate(
+    folders = await services.annotate(
         collection, text, folder, unassign=about.get("folder") == "", create=create
     )
     said = [f"About collection {cite(collection)}:"]
-    said += [f'"{one_line(text)}".' if text else "no description."] if text is not None else []
+    said += [f'"{one_line(text)}".' if text else "No description."] if text is not None else []
     values: dict[str, Any] = {"collection": collection}
     if "folder" in about:
         values["folder"] = str(folder or "")
-        said.append(f"it belongs to {cite(str(folder))}." if folder else "it has no folder.")
+        places = " and ".join(cite(str(one)) for one in folders)
+        said.append(f"It belongs to {places}." if folder else "It has no folder.")
     if folder and (follow := about.get("follow")) is not None:
         if await services.follow(folder, collection, follow=follow):
             values["followed"] = follow

@@ -44,8 +44,8 @@ class Services(Protocol):
         *,
         unassign: bool,
         create: bool,
-    ) -> None:
-        """Set a collection's description and the folder that it belongs to."""
+    ) -> Sequence[Path]:
+        """Set a collection's description, add a folder, and return all its folders."""
 
     async def follow(self, folder: Path, collection: str, *, follow: bool) -> bool:
         """Follow a folder into a collection from now on, or no more; False if it may not."""

@@ -185,8 +185,7 @@ async def _change(
     await check_free(services, olds or (), one.document, None)
     first = (one.head or one.id,)
     done = Stored(one.collection, one.document or str(one.id), first, updated=True)
-    bare = changes == Changes() and olds is None
-    if is_expired(one, services.store.now()) and (bare or (edit and changes.expires is None)):
+    if changes.expires is None and is_expired(one, services.store.now()):
         changes = replace(changes, expires="")
     elsewhere = named not in (None, one.collection)
     if olds is None or elsewhere or changes != Changes() or edit:

@@ -1,12 +1,14 @@
 """Reads points by id, by document or by a filter, as Documents."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 
 from qdrant_client import models
 
 from mcp_server_qdrant.core.datatypes import Document, Payload, PointId, Target
 from mcp_server_qdrant.core.errors import UnknownCollection
+from mcp_server_qdrant.core.expiry import is_expired
 from mcp_server_qdrant.core.notation import Identify, first_id, point_id, sibling_id
 from mcp_server_qdrant.qdrant.engine import Engine, Point, Shown
 from mcp_server_qdrant.qdrant.filters import among, equal, one_of
@@ -36,11 +38,16 @@ class PointReader:
     """Reads points. All methods raise our errors. `identify` gives the id of a chunk."""
 
     def __init__(
-        self, client: Engine, content_fields: Sequence[str], identify: Identify = point_id
+        self,
+        client: Engine,
+        content_fields: Sequence[str],
+        identify: Identify = point_id,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._client = client
         self._content_fields = content_fields
         self.identify = identify
+        self._now = now
 
     async def by_id(self, collection: str, ids: Sequence[PointId]) -> list[Document]:
         """The named points as Documents; missing ones are left out."""
@@ -91,15 +98,15 @@ class PointReader:
         return found[0] if found else None
 
     async def heir(self, one: Document) -> Document | None:
-        """The text that superseded this one; None if there is none, or if it was deleted."""
+        """The text that superseded this one; None if there is none, or it is deleted or expired."""
         ids = [] if one.heir is None else [one.heir]
         with suppress(UnknownCollection):
             for heir in await self.by_id(one.superseded_in or one.collection, ids):
-                return heir
+                return None if is_expired(heir, self._now()) else heir
         return None
 
     async def standing(self, found: Sequence[Document]) -> list[Document]:
-        """The documents; those whose heir was deleted count as not superseded."""
+        """The documents; those whose heir is gone count as not superseded."""
         return [
             one if one.heir is None or await self.heir(one) else one._replace(heir=None)
             for one in found
