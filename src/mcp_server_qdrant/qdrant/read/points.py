@@ -5,7 +5,13 @@ from contextlib import suppress
 
 from qdrant_client import models
 
-from mcp_server_qdrant.core.datatypes import Document, Payload, PointId, Target
+from mcp_server_qdrant.core.datatypes import (
+    SUPERSEDED_KEY,
+    Document,
+    Payload,
+    PointId,
+    Target,
+)
 from mcp_server_qdrant.core.errors import UnknownCollection
 from mcp_server_qdrant.core.notation import Identify, first_id, point_id, sibling_id
 from mcp_server_qdrant.qdrant.engine import Engine, Point
@@ -91,6 +97,12 @@ class PointReader:
             for heir in await self.by_id(one.superseded_in or one.collection, ids):
                 return heir
         return None
+
+    async def superseded_by(self, collection: str, ids: Iterable[str]) -> list[Document]:
+        """The texts that these of the same collection superseded, by their first parts."""
+        where = models.Filter(must=[one_of(SUPERSEDED_KEY, ids)])
+        found = await self.matching(collection, where, whole=True)
+        return [one for one in found if one.chunk == 0 and not one.superseded_in]
 
     async def standing(self, found: Sequence[Document]) -> list[Document]:
         """The documents; those whose heir was deleted count as not superseded."""
