@@ -24,7 +24,9 @@ SKIPPED = re.compile(
 FOLD = re.compile(r"\r?\n[ \t]")
 # In vCard 2.1.
 QUOTED = re.compile(r"ENCODING=QUOTED-PRINTABLE", re.IGNORECASE)
-BROKEN = re.compile(rf"^[^\n:]*{QUOTED.pattern}[^\n:]*:(?:[^\n]*=\r?\n)+", re.I | re.M)
+BROKEN = re.compile(
+    rf"^(?=[^\n:]{{0,200}}?{QUOTED.pattern})[^\n:]*+:(?:[^\n]*=\r?\n)+", re.I | re.M
+)
 SOFT_BREAK = re.compile(r"=\r?\n")
 # In vCard a group may precede the name.
 PROPERTY = re.compile(
@@ -83,16 +85,17 @@ def list_cards(text: str) -> Iterator[Card]:
 
 
 def _card(properties: list[tuple[str, str, str]]) -> Card:
-    shown: dict[str, str] = {}
+    shown: dict[str, list[str]] = {}
     names, moments = dict[str, str](), dict[str, datetime | None]()
     for name, about, value in properties:
         names.setdefault(name, value)
         if name in ("DTSTART", "DUE"):
             moments.setdefault(name, _moment(about, value))
         if not SKIPPED.fullmatch(name) and (said := _show(name, about, value)):
-            shown[name] = f"{shown[name]}, {said}" if name in shown else said
+            shown.setdefault(name, []).append(said)
     known = (names.get(one) for one in ("UID", "RECURRENCE-ID"))
-    return Card(shown, "@".join(filter(None, known)), next(iter(moments.values()), None))
+    lines = {name: ", ".join(said) for name, said in shown.items()}
+    return Card(lines, "@".join(filter(None, known)), next(iter(moments.values()), None))
 
 
 def _show(name: str, about: str, value: str) -> str:
