@@ -61,11 +61,14 @@ def test_the_summary_counts_and_names_every_file_that_is_not_there():
 
 
 def test_a_dry_run_names_what_would_be_done():
-    report = Report(files=3, new=["n/a"], changed=["n/b"], removed=["n/c"])
+    report = Report(
+        files=4, new=["n/a", "n/d"], changed=["n/b"], removed=["n/c"], moved={"n/d": "n/c"}
+    )
 
     assert list(summary(report, "notes", dry_run=True)) == [
-        "notes: would be 1 new, 1 changed, 1 removed, 0 unchanged, 0 not read.",
+        "notes: would be 2 new, 1 changed, 1 removed, 0 unchanged, 0 not read.",
         "  + n/a",
+        "  + n/d, moved from n/c",
         "  ~ n/b",
         "  - n/c",
     ]

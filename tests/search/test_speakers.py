@@ -25,7 +25,7 @@ def hits(texts: dict[str, str], collection: str = "talks") -> list[Hit]:
                 0.0,
                 score,
                 score,
-                {"doc": {"id": own}},
+                {"doc": {"id": own, "chunk": 0, "chunks": 1}},
                 lambda document=document: document,
             )
         )

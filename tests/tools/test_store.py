@@ -34,6 +34,7 @@ PAYLOADS = [
     {"doc_content": "wet.png", "source": "f1"},
     {"text": "the berth is wet", "lang": "en", "a.b": 1, "tags": "old"},
     {"page_content": "the berth is wet", "metadata": {"tags": ["old"], "k": 1, "a b": 2}, "_x": 3},
+    {"text": "the berth is wet", "doc": {"id": "abc", "page": 3}, "lang": "en", "a.b": 1},
 ]
 
 
@@ -62,7 +63,7 @@ async def stored(client: Any, **arguments: Any) -> Any:
 
 class TestPointsOfOtherTools:
     @pytest.mark.parametrize(
-        ("payload", "point"), [*zip(PAYLOADS, (2, 123456789012345, UUID), strict=True)]
+        ("payload", "point"), [*zip(PAYLOADS, (2, 123456789012345, UUID, UUID), strict=True)]
     )
     async def test_their_tags_title_and_metadata_change_in_place_and_nothing_else(
         self, engine, payload, point
@@ -120,6 +121,28 @@ class TestPointsOfOtherTools:
                 result = await client.call_tool("qdrant-store", asked)
 
         assert sentence in refusal(result)
+        assert await the_point(engine) == before
+
+    @pytest.mark.parametrize(
+        "more",
+        [
+            {"title": 7},
+            {"created_at": 1700000000},
+            {"source": ["x"]},
+            {"stored_by": "me"},
+            {"doc": {"id": "abc", "page": 3}},
+            {"lang": "en", "metadata": {"k": 1}},
+        ],
+    )
+    async def test_a_move_that_would_lose_a_value_is_refused(self, engine, more):
+        only, values = {"fast-bag-of-words": COSINE}, {"fast-bag-of-words": dense("wet")}
+        payload = {"text": "the berth is wet"} | more
+        before = await made(engine, payload, vectors=only, values=lambda _: values)
+        async with memory_server(engine=engine) as client:
+            asked = {"id": "2", "collection_name": "archive", "create": True}
+            result = await client.call_tool("qdrant-store", asked)
+
+        assert f"with the key {next(iter(more))}: the text stays" in refusal(result)
         assert await the_point(engine) == before
 
     async def test_a_point_without_a_text_is_retired_and_none_is_made_for_it(self, engine):

@@ -165,7 +165,9 @@ def summary(report: "Report", collection: str, *, dry_run: bool) -> Iterator[str
     if dry_run:
         yield f"{collection}: would be {counts}."
         for mark, _, paths in changes:
-            yield from (f"  {mark} {printable(path)}" for path in paths)
+            for path in paths:
+                was = f", moved from {report.moved[path]}" if path in report.moved else ""
+                yield printable(f"  {mark} {path}{was}")
     else:
         done = f"; {plural(report.texts, 'text')}" if report.texts else ""
         yield f"{collection}: {counts}{done} in {report.seconds:,.1f} s."

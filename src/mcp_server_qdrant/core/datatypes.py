@@ -30,6 +30,7 @@ SUPERSEDED_IN = "superseded_in"  # the successor's collection, if it is another 
 # The top-level payload keys that this server writes; keys in `metadata` are free.
 OURS = frozenset(("document", "metadata", "title", "source", "tags", "doc", SUPERSEDED_KEY))
 OURS |= {"created_at", "updated_at", SUPERSEDED_IN, STORED_BY}
+OUR_DOC = frozenset(("id", "chunk", "chunks"))  # in every `doc` of ours
 TAG_KEYS = ("tags", "metadata.tags")
 SNIPPET = 160  # characters
 RRF_K = 60  # rank r on a leg (from 0) adds 1 / (r + RRF_K) in the fusion
@@ -189,6 +190,12 @@ class Status(NamedTuple):
     collection: str
     state: State
     reason: str | None = None
+
+
+def own_doc(payload: Any) -> Mapping[str, Any]:
+    """The `doc` that this server wrote in a payload; empty for points of other tools."""
+    doc = payload.get("doc") if isinstance(payload, dict) else None
+    return doc if isinstance(doc, dict) and doc.keys() >= OUR_DOC else {}
 
 
 def is_current(

@@ -1,8 +1,8 @@
 """The results of storing and deleting texts, and their earlier versions."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from mcp_server_qdrant.core.datatypes import Dense, Document, PointId, Sparse
 from mcp_server_qdrant.core.notation import cite, one_line
@@ -11,6 +11,21 @@ from mcp_server_qdrant.core.notation import cite, one_line
 TITLE_FACTOR = 3
 LISTED = 20  # versions listed at a time
 LINE = 100  # characters of a version's title and text
+
+T = TypeVar("T")
+
+
+def batched(items: Iterable[T], size: Callable[[T], int], bound: int) -> Iterator[list[T]]:
+    """The items in batches, each of which ends with the item that reaches the bound."""
+    some, total = list[T](), 0
+    for one in items:
+        some.append(one)
+        total += size(one)
+        if total >= bound:
+            yield some
+            some, total = [], 0
+    if some:
+        yield some
 
 
 @dataclass(frozen=True, slots=True)

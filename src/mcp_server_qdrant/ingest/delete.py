@@ -8,7 +8,7 @@ from typing import Any
 from mcp_server_qdrant.core.datatypes import Document, PointId
 from mcp_server_qdrant.core.errors import BackendError, Outdated, RequestError
 from mcp_server_qdrant.core.notation import cite, key_of, plural
-from mcp_server_qdrant.core.writes import Deleted, Kept, Matching, Named
+from mcp_server_qdrant.core.writes import Deleted, Kept, Matching, Named, batched
 from mcp_server_qdrant.ingest.store import Store, check_seen
 from mcp_server_qdrant.qdrant.filters import parse
 from mcp_server_qdrant.qdrant.read.lookup import Lookup
@@ -118,7 +118,8 @@ class Deletion:
         wanted, gone = sum(map(len, texts)), 0
         kept: list[Kept] = []
         try:
-            for some in _batch(texts):
+            for batch in batched(texts, len, BATCH):
+                some = [point for text in batch for point in text]
                 with _adding_progress(gone, wanted, "points"):
                     if count <= MOST_KEPT:
                         kept += await self._keep_versions(collection, some)
@@ -157,18 +158,6 @@ class Deletion:
     def _changed(self, collection: str) -> None:
         self.store.catalog.forget(collection)
         self.deleted(collection)
-
-
-def _batch(texts: Sequence[Sequence[Document]]) -> Iterator[list[Document]]:
-    """The points of whole texts, in batches of about `BATCH`."""
-    some: list[Document] = []
-    for parts in texts:
-        some += parts
-        if len(some) >= BATCH:
-            yield some
-            some = []
-    if some:
-        yield some
 
 
 @contextmanager

@@ -245,16 +245,9 @@ class Reviser:
     async def _update_references(self, old: Document, done: Stored) -> None:
         """Write the new collection of a text into its versions and the texts it supersedes."""
         await self.store.history.follow(old, done.collection)
-        where = {
-            "must": [
-                {"key": SUPERSEDED_KEY, "match": {"value": done.document}},
-                {"is_empty": {"key": SUPERSEDED_IN}},
-            ]
-        }
         with suppress(QdrantMcpError):  # the move itself is done
-            for one in await self.deletion.lookup.matching(old.collection, where):
-                if one.chunk == 0:
-                    await self.store.points.retire(one, done.document, done.collection)
+            for one in await self.store.points.superseded_by(old.collection, [done.document]):
+                await self.store.points.retire(one, done.document, done.collection)
 
     async def _parts(self, one: Document, seen: str | None) -> list[Document]:
         """All parts of the text as it is now."""

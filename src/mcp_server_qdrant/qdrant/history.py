@@ -7,7 +7,7 @@ sees only the tenant's own.
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -38,7 +38,7 @@ from mcp_server_qdrant.core.notation import (
     point_id,
     short_id,
 )
-from mcp_server_qdrant.core.writes import LISTED, Kept, Version
+from mcp_server_qdrant.core.writes import LISTED, Kept, Version, batched
 from mcp_server_qdrant.qdrant.engine import Engine, Point
 from mcp_server_qdrant.qdrant.filters import among, equal, one_of
 from mcp_server_qdrant.qdrant.payload import document_of, stored_payload
@@ -113,7 +113,7 @@ class History:
                 whole.append((place, await self._parts(one, parts)))
             except QdrantMcpError as error:
                 kept[place] = replace(kept[place], fault=str(error))
-        for some in _batches(whole):
+        for some in batched(whole, lambda one: sum(len(part.text) for part in one[1]), BATCH_SIZE):
             fault = await self._try_write([read for _, read in some], until, deleted=deleted)
             for place, (one, *_) in some:
                 if fault:
@@ -345,22 +345,6 @@ class History:
         kept, _ = await client.scroll(HISTORY, limit=2 * MOST, with_payload=counted)
         if over := [one.id for one in _choose_excess(kept, self._now(), timedelta(days=self.days))]:
             await client.delete(HISTORY, models.Filter(must=[among(over)]))
-
-
-def _batches(
-    texts: Iterable[tuple[int, list[Document]]],
-) -> Iterator[list[tuple[int, list[Document]]]]:
-    """The texts in batches of about BATCH_SIZE characters."""
-    some: list[tuple[int, list[Document]]] = []
-    size = 0
-    for place, parts in texts:
-        some.append((place, parts))
-        size += sum(len(part.text) for part in parts)
-        if size >= BATCH_SIZE:
-            yield some
-            some, size = [], 0
-    if some:
-        yield some
 
 
 def _choose_excess(kept: list[Point], now: datetime, days: timedelta) -> list[Point]:

@@ -14,6 +14,7 @@ from mcp_server_qdrant.core.datatypes import (
     Payload,
     PointId,
     is_current,
+    own_doc,
 )
 from mcp_server_qdrant.core.dates import UNDATED, date_of, time_to_index
 from mcp_server_qdrant.core.errors import RequestError
@@ -62,10 +63,9 @@ def document_of(
     payload = payload or {}
     found = text_at(payload, paths_of(content_fields, collection))
     key, text = found or (None, _without_text(payload))
-    doc, places = payload.get("doc"), _places(payload)
+    doc, places = own_doc(payload), _places(payload)
     by = _string((payload,), SUPERSEDED_KEY)
     place = _string((payload,), SUPERSEDED_IN) if by else None
-    doc = doc if isinstance(doc, dict) else {}
     return Document(
         id=point,
         collection=collection,

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from mcp_server_qdrant.core.bm25 import K1
-from mcp_server_qdrant.core.datatypes import Document, Payload, PointId, Scored
+from mcp_server_qdrant.core.datatypes import Document, Payload, PointId, Scored, own_doc
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.search.words.tags import TagMatch, folded_tag
 from mcp_server_qdrant.search.words.terms import Terms, Words
@@ -74,8 +74,7 @@ class Hit(NamedTuple):
     @property
     def doc(self) -> Mapping[str, Any]:
         """The payload's `doc` field, written by this server; empty for points of other tools."""
-        doc = (self.payload or {}).get("doc")
-        return doc if isinstance(doc, dict) else {}
+        return own_doc(self.payload)
 
     @property
     def own(self) -> str | None:

@@ -85,6 +85,38 @@ def test_the_plan_follows_from_what_is_seen_and_what_is_stored(seen, stored, bef
     assert plan(SyncRequest(request.sources, "c"), seen, stored, "m", before).remove == ()
 
 
+@pytest.mark.parametrize(
+    ("seen", "stored", "moved"),
+    [
+        (looked([A, file("c.md", 4)]), {"n/a.md": known(3, 7), "n/b.md": known(4, 7)}, "cb"),
+        (looked([A, file("c.md")]), STORED, "cb"),
+        # Another time or size, or two files that have them.
+        (looked([A, file("c.md", 3, 8)]), STORED, ""),
+        (looked([A, file("c.md"), file("d.md")]), STORED, ""),
+        (looked([A, file("d.md")]), STORED | {"n/c.md": known(3, 7)}, ""),
+        # What takes the place of another is there already.
+        (looked([A, file("b.md", 4)]), STORED | {"n/c.md": known(4, 7)}, ""),
+        (looked([A, file("c.md")], [], ["n/b"]), STORED, ""),
+    ],
+)
+def test_a_file_that_moved_is_known_by_its_size_and_time(seen, stored, moved):
+    request = SyncRequest((Source("n", Path("n"), folder=True),), "c", mirror=True)
+    found = plan(request, seen, stored, "m").moved
+
+    assert "".join(new[2] + old[2] for new, old in found.items()) == moved
+    assert plan(SyncRequest(request.sources, "c"), seen, stored, "m").moved == {}
+
+
+def test_a_folder_of_which_half_the_files_have_moved_is_the_same():
+    request = SyncRequest((Source("n", Path("n"), folder=True),), "c", mirror=True)
+    stored = {f"n/{name}.md": known(size, 7) for size, name in enumerate("abcd")}
+
+    half = looked([file("x.md", 0), file("y.md", 1)])
+    assert plan(request, half, stored, "m").remove == [*stored]
+    with pytest.raises(RequestError, match="holds 4 files of 'n'"):
+        plan(request, looked([file("x.md", 0)]), stored, "m")
+
+
 def test_a_folder_that_holds_nothing_of_before_is_refused_unless_it_may_be_emptied():
     request = SyncRequest((Source("n", Path("n"), folder=True),), "c", mirror=True)
     for seen in (looked(), looked([file("c.md")])):

@@ -19,6 +19,7 @@ from mcp_server_qdrant.ingest.files.walk import sources
 from tests.ingest import bad_files
 from tests.support import find, memory_services, texts
 
+LATER = "2099-01-01T00:00:00Z"
 WORDS = "Harbour number {} has a crane and a lighthouse, seen from the north. "
 
 
@@ -195,6 +196,54 @@ async def test_lines_of_a_list_come_and_go_and_stay_when_it_is_renamed(engine, s
     assert (report.new, report.removed) == (["notes/renamed.jsonl"], ["notes/list.jsonl"])
     assert counts(again) == (0, 0, 0, 7, 0)
     assert after[two][0]["doc"]["file"]["path"] == "notes/renamed.jsonl"
+
+
+async def test_a_file_that_moves_keeps_its_vectors_and_what_callers_have_changed(
+    engine, encoder, services, notes
+):
+    await sync(services, notes)
+    old, outdated = (point_id("things", f"notes/{name}.md", 0) for name in ("n1", "n2"))
+    one, other = await services.store.points.by_id("things", [old, outdated])
+    await services.revision.revise(one, Changes(tags=("mine",), title="Mine", expires=LATER))
+    heir = await services.store.store(NewDocument("newer than both", id="heir"), "things")
+    await services.store.points.retire(one, heir.document, "things")
+    await services.store.points.retire(other, "notes/n1.md", "things")
+    encoder.documents = []
+    (notes / "n1.md").rename(notes / "sub/m1.md")
+    (notes / "sub/long.md").rename(notes / "long.md")
+    plan = await sync(services, notes, dry_run=True)
+    report = await sync(services, notes)
+    again = await sync(services, notes)
+    found = await stored(engine)
+
+    names = {"notes/sub/m1.md": "notes/n1.md", "notes/long.md": "notes/sub/long.md"}
+    assert (plan.moved, report.moved, again.moved) == (names, names, {})
+    assert (encoder.documents, report.notes) == ([], [])
+    assert counts(again) == (0, 0, 0, 7, 0)
+    moved = found[point_id("things", "notes/sub/m1.md", 0)][0]
+    assert (moved["title"], moved["tags"], moved["superseded_by"]) == ("Mine", ["mine"], "heir")
+    assert moved["doc"]["expires"] == LATER
+    assert found[outdated][0]["superseded_by"] == "notes/sub/m1.md"
+    assert old not in found
+
+
+async def test_a_file_of_the_size_and_time_of_one_that_is_gone_is_another_if_its_contents_are(
+    engine, services, notes
+):
+    await sync(services, notes)
+    (one,) = await services.store.points.by_id("things", [point_id("things", "notes/n1.md", 0)])
+    await services.revision.revise(one, Changes(tags=("mine",)))
+    time = (notes / "n1.md").stat().st_mtime_ns
+    (notes / "n1.md").unlink()
+    (notes / "m1.md").write_text("# Note 1\n\nAbout THING1.\n")
+    os.utime(notes / "m1.md", ns=(time, time))
+    report = await sync(services, notes)
+    found = (await stored(engine))[point_id("things", "notes/m1.md", 0)][0]
+
+    assert (report.moved, "tags" in found) == ({}, False)
+    assert [note.partition(", kept 30 days")[0] for _, note in report.notes] == [
+        "'notes/n1.md' was written by a caller and is removed"
+    ]
 
 
 @pytest.mark.parametrize("first", ["a.jsonl", "z.jsonl"])

@@ -3,6 +3,7 @@
 import pytest
 
 from mcp_server_qdrant.ingest.formats.code import find_marks, read
+from mcp_server_qdrant.ingest.formats.load import load
 
 LANGUAGES = {
     "class Shed(Base):\n    async def open(self):\n        pass\n": [(1, "Shed"), (5, "open")],
@@ -66,3 +67,12 @@ def test_python_that_cannot_be_parsed_is_read_as_other_languages_are():
     (one,) = read("n/shed.py", "class Shed:\n  def open(self): print 'x'\n").texts
 
     assert [mark.name for mark in one.marks] == ["Shed", "open"]
+
+
+@pytest.mark.parametrize("name", ["a.json", "conversations.json", "session-1.json"])
+def test_the_escapes_of_json_hide_no_words(name):
+    (one,) = load(
+        f"n/{name}", rb'{"a": "Stra\u00dfe\npier \ud83d\ude00 \ud83d", "b": "x\\nx"}'
+    ).texts
+
+    assert one.text == '{"a": "Straße\npier 😀 \ufffd", "b": "x\\nx"}'

@@ -99,3 +99,21 @@ def test_any_soup_is_read(text):
 )
 def test_elements_left_open_do_no_harm_and_end_with_what_is_around_them(text, seen):
     assert read("n/p.html", text).texts[0].text == seen
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<header>one</header><main>two</main><footer>three</footer>",
+        "<details><summary>one</summary>two</details><aside>three</aside>",
+        "<form><fieldset><legend>one</legend>two</fieldset></form><address>three</address>",
+        "<center>one</center><figure>two</figure><dialog>three</dialog>",
+        "one<textarea>two</textarea>three",
+    ],
+)
+def test_words_of_two_blocks_stay_apart(page):
+    assert read("n/p.html", page).texts[0].text == "one\n\ntwo\n\nthree"
+
+
+def test_a_block_within_a_heading_is_its_text():
+    assert read("n/p.html", "<h2><center>Piers</center></h2>x").texts[0].text == "## Piers\n\nx"

@@ -71,6 +71,20 @@ def test_secrets_are_masked_in_every_format_unless_that_is_off():
     assert "correcthorse" in open_.text
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x1b[31mone\x1b[0m \x1b[1;32mtwo\x1b[m",
+        b"\x1b]0;title\x07one \x1b]8;;http://x\x1b\\two\x1b]8;;\x1b\\",
+        b"o\x08on\x08ne\x08e _\x08t_\x08w_\x08o",
+    ],
+)
+def test_colours_and_overstrikes_of_a_terminal_hide_no_words(data):
+    assert load("n/x.log", data).texts[0].text == "one two"
+    line = json.dumps({"text": data.decode()})
+    assert load("n/x.jsonl", line.encode()).texts[0].text == "one two"
+
+
 def test_a_row_has_no_secret_beside_its_text_that_is_masked_in_it():
     row = {"id": KEYS["npm"], "tags": [KEYS["Slack"]], "password": "correcthorse", "pin": 4711}
     table = f"id,tags,password,pin\n{KEYS['npm']},{KEYS['Slack']},correcthorse,4711\n".encode()

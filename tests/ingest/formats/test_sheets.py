@@ -47,10 +47,13 @@ def test_columns_mean_what_they_mean_in_csv():
 
 def test_a_sheet_that_is_no_table_and_ids_that_recur_are_named():
     listed = [["id", "text"], [1, "lamp"]]
-    contents = load("n/x.xlsx", book(A=listed, B=listed, C=[]))
+    contents = load("n/x.xlsx", book(A=listed, B=listed, C=[], D=[["a note"]]))
 
     assert [(one.id, one.metadata["sheet"]) for one in contents.texts] == [("1", "A")]
-    assert contents.notes == ["sheet 'B' has ids of earlier sheets: those rows are left out"]
+    assert contents.notes == [
+        "sheet 'B' has ids of earlier sheets: those rows are left out",
+        "sheet 'D' has no row below its first",
+    ]
 
 
 def test_one_without_text_is_refused_with_the_reason():

@@ -6,7 +6,9 @@ from tests.support import read_hit
 
 
 def hit(point: int, score: float, by: int | None = None) -> Hit:
-    payload = {"doc": {"id": str(point)}} | ({"superseded_by": str(by)} if by else {})
+    payload = {"doc": {"id": str(point), "chunk": 0, "chunks": 1}} | (
+        {"superseded_by": str(by)} if by else {}
+    )
     return read_hit(Hit("a", point, score, score, 0.0, None, None, payload))
 
 

@@ -6,7 +6,7 @@ from mcp_server_qdrant.search.relevance import Hit, lift_neighbours
 
 
 def hit(own: str | None, relevance: float, collection: str = "talks") -> Hit:
-    payload = {"doc": {"id": own}}
+    payload = {"doc": {"id": own, "chunk": 0, "chunks": 1}}
     point = own or str(relevance)
     return Hit(collection, point, relevance, relevance, 0.0, relevance, relevance, payload)
 

@@ -46,7 +46,8 @@ def test_a_title_lifts_by_the_part_of_the_query_it_holds():
         {"title": ""},
         {"title": "Moss"},
         {"title": 7},
-        {"title": "Roses", "doc": {"id": "d"}},  # ours: BM25 has it already
+        # Of a text of ours, BM25 has the title already.
+        {"title": "Roses", "doc": {"id": "d", "chunk": 0, "chunks": 1}},
     ],
 )
 def test_other_hits_stay_as_they_are(payload):

@@ -1,12 +1,13 @@
 """What a sync has to do: the files that were seen compared with those that are stored."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.notation import plural
 from mcp_server_qdrant.ingest.files.state import KnownFile, SyncRequest
-from mcp_server_qdrant.ingest.files.walk import Found, Problem, Seen
+from mcp_server_qdrant.ingest.files.walk import Found, Problem, Seen, Stamp
 from mcp_server_qdrant.ingest.formats.load import format_of
 
 ADVICE = (
@@ -20,13 +21,15 @@ class Plan:
     """Files to `read`, which are new or may have changed; those that may take long come last.
 
     `problems`: what could not be looked at, and files that could not be read and are unchanged.
-    `remove`: stored files that are gone.
+    `remove`: stored files that are gone. `moved`: those of them that are now to be read elsewhere,
+    by their new paths.
     """
 
     read: Sequence[Found]
     unchanged: Sequence[str]
     problems: Sequence[Problem]
     remove: Sequence[str]
+    moved: Mapping[str, str] = field(default_factory=dict)
 
 
 def plan(
@@ -53,19 +56,39 @@ def plan(
     read.sort(key=lambda one: 0 if format_of(one.path).plain else one.size)
     if not request.mirror:
         return Plan(read, unchanged, problems, ())
-    if not request.empty:
-        _check_harmless(request, seen, stored)
     present = {one.path for one in seen.files} - {one.path for one in problems if not one.kept}
     present |= {one.path for one in problems if one.kept}
     gone = sorted(stored.keys() - present)
     remove = [path for path in gone if not path.startswith((*seen.unseen,))]
-    return Plan(read, unchanged, problems, remove)
+    moved = _moved(read, remove, stored)
+    if not request.empty:
+        _check_harmless(request, seen, stored, moved.values())
+    return Plan(read, unchanged, problems, remove, moved)
 
 
-def _check_harmless(request: SyncRequest, seen: Seen, known: Iterable[str]) -> None:
+def _moved(
+    read: Iterable[Found], gone: Iterable[str], stored: Mapping[str, KnownFile]
+) -> dict[str, str]:
+    """New path -> path before, of files whose size and time no other file has."""
+    old, new = defaultdict[Stamp, list[str]](list), defaultdict[Stamp, list[str]](list)
+    for path in gone:
+        old[stored[path].stamp].append(path)
+    for found in read:
+        if found.path not in stored:
+            new[found.stamp].append(found.path)
+    return {
+        new[one][0]: old[one][0]
+        for one in old.keys() & new.keys()
+        if len(old[one]) == len(new[one]) == 1
+    }
+
+
+def _check_harmless(
+    request: SyncRequest, seen: Seen, known: Iterable[str], moved: Collection[str]
+) -> None:
     """Raise RequestError if all files of a source are gone: it may be the wrong folder.
 
-    The only file of a folder may be replaced by another one.
+    The only file of a folder may be replaced by another one, and half of them may be elsewhere.
     """
     there = {found.path for found in seen.files}
     kept = {one.path for one in seen.problems if one.kept}
@@ -74,7 +97,8 @@ def _check_harmless(request: SyncRequest, seen: Seen, known: Iterable[str]) -> N
         prefix = f"{source.name}/"
         stored = [path for path in looked_at if path.startswith(prefix)]
         replaced = len(stored) == 1 and any(path.startswith(prefix) for path in there)
-        if stored and not replaced and there.isdisjoint(stored):
+        elsewhere = 2 * len({*stored}.intersection(moved)) >= len(stored)
+        if stored and not replaced and not elsewhere and there.isdisjoint(stored):
             raise RequestError(
                 f"{request.collection!r} holds {plural(len(stored), 'file')} of {source.name!r}, "
                 f"and this folder has none of them. {ADVICE}"

@@ -75,15 +75,17 @@ class SyncRequest:
 class Report:
     """The progress of a run, and finally its result. `seconds` is its duration.
 
-    `size` of `sizes` bytes to read are done. `pending`: texts were stored without vectors, which
-    follow later. `notes` are remarks on `stored` files, `masked` the number of secrets in them. In
-    a dry run nothing is stored, and the lists say what would be.
+    `size` of `sizes` bytes to read are done. `moved` maps files in `new` to their earlier paths.
+    `pending`: texts were stored without vectors, which follow later. `notes` are remarks on
+    `stored` files, `masked` the number of secrets in them. In a dry run nothing is stored, and the
+    lists say what would be.
     """
 
     phase: str = "Looking for files"
     new: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
+    moved: dict[str, str] = field(default_factory=dict)
     unchanged: int = 0
     problems: list[Problem] = field(default_factory=list)
     notes: list[tuple[str, str]] = field(default_factory=list)

@@ -12,11 +12,20 @@ import os
 from collections.abc import AsyncIterator, Callable, Container, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
 from time import monotonic, time
+from typing import Any
 
 from typing_extensions import override
 
-from mcp_server_qdrant.core.datatypes import Document, Payload, PointId, Target
+from mcp_server_qdrant.core.datatypes import (
+    SUPERSEDED_IN,
+    SUPERSEDED_KEY,
+    Document,
+    Payload,
+    PointId,
+    Target,
+)
 from mcp_server_qdrant.core.disk import opened
 from mcp_server_qdrant.core.errors import Unforeseen, UnusableFile, contained
 from mcp_server_qdrant.core.notation import cite, iso, parse_time
@@ -51,12 +60,23 @@ logger = logging.getLogger(__name__)
 
 @dataclass(eq=False, kw_only=True)
 class FileJob(Job):
-    """A file whose parts are to be stored; `masked` is the number of secrets in its texts."""
+    """A file whose parts are to be stored; `masked` is the number of secrets in its texts.
+
+    `moved` is its earlier path, if it has only moved.
+    """
 
     found: Found
     version: Version
     old: KnownFile | None
     masked: int
+    moved: str | None
+
+    @property
+    def renamed(self) -> dict[str, str]:
+        """The ids of texts that begin with the file's path -> those before it moved."""
+        path, was = self.found.path, self.moved
+        ids = {str(part.document) for part in self.parts}
+        return {one: was + one.removeprefix(path) for one in ids if was and one.startswith(path)}
 
 
 @dataclass(eq=False)
@@ -103,7 +123,7 @@ class Sync(Outcomes[FileJob]):
         """Apply the plan; without a target (a dry run), only count."""
         report = self.report
         report.problems += todo.problems
-        report.unchanged = len(todo.unchanged)
+        report.unchanged, report.moved = len(todo.unchanged), dict(todo.moved)
         report.sizes = sum(found.size for found in todo.read)
         for path in todo.unchanged:
             self.owners.update(dict.fromkeys(report.stored[path].documents, path))
@@ -191,7 +211,10 @@ class Sync(Outcomes[FileJob]):
         try:
             with contained():
                 now, data = await self.request.look(self._read, found)
-                return await asyncio.to_thread(self._job, now, data)
+                job = await asyncio.to_thread(self._job, now, data)
+                if job is None or not job.moved:
+                    self.report.moved.pop(found.path, None)
+                return await self._as_before(job) if job and job.renamed else job
         except UnusableFile as error:
             problem = Problem(found.path, str(error), error.kept, found.stamp)
         except Unforeseen as error:
@@ -202,6 +225,7 @@ class Sync(Outcomes[FileJob]):
                 logger.info("A file could not be read: %s.", error, exc_info=cause)
                 reason = f"cannot be read: {error}"
                 problem = Problem(found.path, reason, kept=True, stamp=found.stamp)
+        self.report.moved.pop(found.path, None)
         self.report.problems.append(problem)
         return None
 
@@ -214,6 +238,8 @@ class Sync(Outcomes[FileJob]):
             self.report.stored[found.path] = replace(known, stamp=found.stamp)
             self.touched.append(found)
             return None
+        place = self.report.moved.get(found.path)
+        before = known or (self.report.stored[place] if place else None)
         loaded = self.reader.load(found.path, data, mask=self.store.mask)
         texts, notes = self._owned(found, loaded.texts)
         self.report.notes += [(found.path, note) for note in (*loaded.notes, *notes)]
@@ -229,12 +255,27 @@ class Sync(Outcomes[FileJob]):
         cut = [] if self.request.dry_run else texts
         return FileJob(
             parts=[part for text in cut for part in self._parts(file, text, again=bool(known))],
-            earlier=known.vectors(self.model) if known else (),
+            earlier=before.vectors(self.model) if before else (),
             found=found,
             version=version,
             old=known,
             masked=loaded.masked,
+            moved=place if before and before.hashes == {version[0]} else None,
         )
+
+    async def _as_before(self, job: FileJob) -> FileJob:
+        """The job of a moved file, with what callers have changed in its texts."""
+        name, points = self.request.collection, self.store.points
+        old = {points.identify(name, was, 0): own for own, was in job.renamed.items()}
+        kept = {old[str(one.id)]: _changed(one) for one in await points.by_id(name, [*old])}
+        job.parts = [part._replace(**kept.get(str(part.document), {})) for part in job.parts]
+        return job
+
+    async def _follow(self, job: FileJob) -> None:
+        """Have the texts that those of a moved file supersede name their present ids."""
+        name, now = self.request.collection, {was: own for own, was in job.renamed.items()}
+        for one in await self.store.points.superseded_by(name, now):
+            await self.store.points.retire(one, now[str(one.superseded_by)], name)
 
     def _read(self, found: Found) -> tuple[Found, bytes]:
         """The file with its present size and time, and its bytes. Raises OSError, UnusableFile."""
@@ -338,7 +379,9 @@ class Sync(Outcomes[FileJob]):
 
     @override
     async def stored(self, job: FileJob) -> None:
-        """Remove the points of the file's earlier contents."""
+        """Remove the points of the file's earlier contents, and follow a move."""
+        if job.renamed:
+            await self._follow(job)
         points = {part.id: str(part.document) for part in job.parts}
         if job.old:
             await self._drop(job.found.path, job.old, points)
@@ -349,6 +392,7 @@ class Sync(Outcomes[FileJob]):
 
     @override
     def failed(self, job: FileJob, reason: str) -> None:
+        self.report.moved.pop(job.found.path, None)
         problem = Problem(job.found.path, f"cannot be stored: {reason}", kept=True)
         self.report.problems.append(problem)
 
@@ -366,10 +410,21 @@ class Sync(Outcomes[FileJob]):
         if points:
             name, identify = self.request.collection, self.store.points.identify
             heads = {identify(name, one, 0) for one in known.points.values()}.intersection(points)
-            await self._keep_edited(dict.fromkeys(sorted(map(str, heads)), path), "removed")
+            if path not in self.report.moved.values():
+                await self._keep_edited(dict.fromkeys(sorted(map(str, heads)), path), "removed")
             await self.store.points.delete_of_files(name, points, known.hashes)
             self.store.catalog.forget(name)
             self.store.written(name, ())
+
+
+def _changed(old: Document) -> dict[str, Any]:
+    """The fields of a file's text that a caller has changed."""
+    fields = [SUPERSEDED_KEY, SUPERSEDED_IN]
+    if _is_edited(old):
+        fields += ["tags", "metadata", "expires", "updated_at"]
+        # A title may be the file's name.
+        fields += [] if PurePosixPath(str(old.source)).stem in str(old.title) else ["title"]
+    return {name: getattr(old, name) for name in fields}
 
 
 def _is_edited(old: Document) -> bool:

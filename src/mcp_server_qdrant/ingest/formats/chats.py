@@ -12,12 +12,12 @@ from typing import Any
 from mcp_server_qdrant.core.context import to_local
 from mcp_server_qdrant.core.errors import UnusableFile, contained
 from mcp_server_qdrant.core.notation import one_line, parse_time
+from mcp_server_qdrant.ingest.formats import code
 from mcp_server_qdrant.ingest.formats.base import (
     Contents,
     Loaded,
     Mark,
     collect,
-    name_of,
     parse_json,
     readable,
 )
@@ -62,7 +62,7 @@ def read(path: str, text: str) -> Contents:
     objects = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     if any("chat_messages" in row or "mapping" in row for row in objects):
         return collect("conversation", enumerate(rows, 1), partial(_load_chat, path))
-    return Contents([Loaded(text, name_of(path))])
+    return code.read(path, text)
 
 
 def _load_chat(path: str, row: Any) -> tuple[Loaded, list[str]]:

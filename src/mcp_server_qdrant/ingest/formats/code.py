@@ -1,10 +1,11 @@
 """Source code: finds classes and functions in most languages by their keywords."""
 
 import ast
+import json
 import re
 import warnings
 
-from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, Mark, name_of
+from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, Mark, name_of, readable
 
 NAMES = (
     "*.py *.pyi *.js *.mjs *.cjs *.jsx *.ts *.tsx *.java *.kt *.kts *.scala *.groovy *.c *.h *.cc "
@@ -27,13 +28,17 @@ DEFINITION = re.compile(
 )
 END = re.compile(r"^(?P<indent>[ \t]*)(?:\}[;,)]*|end)[ \t]*\r?$", re.MULTILINE)
 LINE_END = re.compile(r"\r\n|\r|\n")
+# In JSON. They hide words: `stra\u00dfe`, or `pier` in `rope\npier`.
+ESCAPES = re.compile(r'(?:\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt]))+')
 COMMENT = re.compile(r"[ \t]*#")
 HOLDERS = (ast.stmt, ast.excepthandler, ast.match_case)  # nodes that may contain definitions
 TAB = "    "
 
 
 def read(path: str, text: str) -> Contents:
-    """The text unchanged, with its definitions as marks."""
+    """The text with its definitions as marks; in JSON the escapes of strings are resolved."""
+    if path.lower().endswith(".json"):
+        text = ESCAPES.sub(lambda found: readable(json.loads(f'"{found[0]}"')), text)
     found = _python(text) if path.endswith((".py", ".pyi")) else None
     return Contents(
         [Loaded(text, name_of(path), marks=find_marks(text) if found is None else found)]

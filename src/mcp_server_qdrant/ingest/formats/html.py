@@ -22,6 +22,11 @@ TYPE = "text/html"
 UNSEEN = "script, style, template, noscript, svg, nav, iframe, select, button"
 HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
 BLOCKS = ["div", "p", "pre", "table", "ul"]
+# Blocks that markdownify takes for inline text, which joins the words of two.
+MORE_BLOCKS = (
+    "address, aside, center, details, dialog, dir, fieldset, figure, footer, form, header, hgroup, "
+    "legend, main, menu, optgroup, search, summary, textarea"
+)
 CELLS = ["table", "caption", "thead", "tbody", "tfoot", "tr", "td", "th"]
 TEXT_ONLY = ["a", "b", "del", "em", "i", "img", "s", "strong", "sub", "sup", "video"]
 ANCHORS = " ¶§#🔗"  # characters of a heading's link to itself
@@ -68,6 +73,9 @@ def load_page(path: str, page: "BeautifulSoup", title: str = "") -> Loaded:
         heading, words = image.find_parent(HEADINGS), describe(str(image.get("alt", "")))
         beside = heading is not None and heading.get_text(strip=True)
         image.replace_with(f" {words} " if words and not beside else "")
+    for block in page.select(MORE_BLOCKS):
+        if not block.find_parent(HEADINGS):
+            block.name = "div"
     page.smooth()
     for heading in page.find_all(HEADINGS):
         heading.insert_after(*heading.find_all(BLOCKS, recursive=False))

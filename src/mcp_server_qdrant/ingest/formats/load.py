@@ -1,5 +1,6 @@
 """Loads the texts of a file by the format that its name implies."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -7,6 +8,7 @@ from pathlib import PurePosixPath
 
 from mcp_server_qdrant.core.errors import Unforeseen, UnusableFile, contained
 from mcp_server_qdrant.ingest.formats import (
+    cards,
     chats,
     code,
     csv,
@@ -58,6 +60,9 @@ class Format:
     plain: bool = False
 
 
+CONTROLS = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\^_])|[^\n]\x08"
+)
 BROKEN = "cannot be read: is it complete, and without a password?"
 TEXT = Format("any other text", text.read, plain=True)
 FORMATS = (  # the first that fits is used
@@ -69,9 +74,10 @@ FORMATS = (  # the first that fits is used
     Format("source code", code.read, code.NAMES),
     Format("JSON lines", jsonl.read, "*.jsonl *.ndjson", binary=True, large=True, plain=True),
     Format("CSV", csv.read, "*.csv *.tsv"),
-    Format("spreadsheets", sheets.read, "*.xlsx *.xls *.ods", binary=True, large=True),
+    Format("spreadsheets", sheets.read, "*.xlsx *.xlsm *.xls *.ods", binary=True, large=True),
     Format("Jupyter notebooks", notebook.read, "*.ipynb"),
     Format("e-mail", mail.read, "*.eml *.mbox", binary=True, large=True),
+    Format("calendars and contacts", cards.read, "*.ics *.ifb *.vcs *.vcf *.vcard", large=True),
     Format("saved web pages", mhtml.read, "*.mhtml *.mht", binary=True, large=True),
     Format("DOCX", docx.read, "*.docx", binary=True, large=True),
     Format("ODT", odt.read, "*.odt *.odp", binary=True, large=True),
@@ -96,8 +102,9 @@ def load(path: str, data: bytes, *, mask: bool = True) -> Contents:
     with contained(lambda fault: UnusableFile(BROKEN) if form.binary else Unforeseen(fault)):
         contents = form.read(path, content)
     contents.notes[:0] = notes
-    bare = [text if text.kept else _cut_pictures(text) for text in contents.texts]
-    if bare != contents.texts:
+    plain = [text if text.kept else _cut_controls(text) for text in contents.texts]
+    bare = [text if text.kept else _cut_pictures(text) for text in plain]
+    if bare != plain:
         contents.notes.append("has pictures, or other data in base64 or hex, that were left out")
     contents.texts = [text for text in bare if text.text.strip()]
     if not contents.texts:
@@ -108,6 +115,11 @@ def load(path: str, data: bytes, *, mask: bool = True) -> Contents:
         contents.texts = [text for text, _ in pairs]
         contents.masked += sum(count for _, count in pairs)
     return contents
+
+
+def _cut_controls(text: Loaded) -> Loaded:
+    """The text without the colours and overstrikes of terminals, which hide words."""
+    return replace_spans(text, [one.span() for one in CONTROLS.finditer(text.text)])
 
 
 def _cut_pictures(text: Loaded) -> Loaded:

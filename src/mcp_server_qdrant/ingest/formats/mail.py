@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_server_qdrant.core.errors import UnusableFile, contained
 from mcp_server_qdrant.core.notation import SURROGATE, parse_time
-from mcp_server_qdrant.ingest.formats import html
+from mcp_server_qdrant.ingest.formats import cards, html
 from mcp_server_qdrant.ingest.formats.base import (
     BOMS,
     MAX_DEPTH,
@@ -47,12 +47,6 @@ UNREAD = ("text/css", "text/javascript", "text/x-amp-html")  # parts without pro
 SUPERSETS = {"iso-8859-1": WESTERN, "us-ascii": "utf-8"}  # declared -> used for decoding
 STUB = 150  # words; a longer plain part is never a mere pointer to the HTML part
 ADDRESS = re.compile(r"https?://\S+")
-EVENT = re.compile(r"^BEGIN:V(?:EVENT|TODO|JOURNAL)\b", re.MULTILINE)
-FOLD = re.compile(r"\r?\n[ \t]")
-FIELDS = "SUMMARY|DTSTART|DTEND|DUE|LOCATION|ORGANIZER|ATTENDEE|DESCRIPTION"
-FIELD = re.compile(rf'^({FIELDS})(?=[;:])((?:"[^"\n]*"|[^":\n])*):([^\n]*)', re.MULTILINE)
-NAME = re.compile(r'CN="?([^";]+)')
-ESCAPED = re.compile(r"\\([nN,;\\])")
 
 
 class Piece(NamedTuple):
@@ -208,8 +202,10 @@ class Parts:
         if kind == CALENDAR or (wanted and kind.startswith(("text/", "multipart/"))):
             text, notes = decode_part(part)
             self.notes += notes
+            if kind == CALENDAR:
+                text = "\n".join(card.text for card in cards.list_cards(text))
             if text.strip():
-                yield Piece(_list_events(text) if kind == CALENDAR else text, kind, deep)
+                yield Piece(text, kind, deep)
 
     def _choose(self, variants: Sequence[Sequence[Piece]]) -> Iterable[Piece]:
         """The plain variant of a text, unless it is only a pointer to the HTML variant."""
@@ -279,20 +275,3 @@ def _join(head: str, pieces: Iterable[Piece]) -> tuple[str, tuple[Mark, ...]]:
 
 def _words(pieces: Iterable[Piece]) -> list[str]:
     return WORD.findall(ADDRESS.sub("", "\n".join(one.text for one in pieces)).casefold())
-
-
-def _list_events(text: str) -> str:
-    """The events of a calendar, one line per property."""
-    events = []
-    for event in EVENT.split(FOLD.sub("", text))[1:]:
-        said: dict[str, str] = {}
-        for name, about, value in FIELD.findall(event.partition("\nEND:V")[0]):
-            who = NAME.search(about) if name in ("ORGANIZER", "ATTENDEE") else None
-            shown = f"{who[1]} <{value.strip()}>" if who else value.strip()
-            shown = ESCAPED.sub(lambda one: "\n" if one[1] in "nN" else one[1], shown)
-            if name == "ATTENDEE" and name in said:
-                said[name] += f", {shown}"
-            elif shown:
-                said.setdefault(name, shown)
-        events.append("".join(f"{name.capitalize()}: {value}\n" for name, value in said.items()))
-    return "\n".join(filter(None, events))

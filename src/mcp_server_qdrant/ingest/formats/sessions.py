@@ -12,14 +12,13 @@ from typing import Any
 
 from mcp_server_qdrant.core.errors import UnusableFile
 from mcp_server_qdrant.core.notation import one_line, parse_time
-from mcp_server_qdrant.ingest.formats import jsonl
+from mcp_server_qdrant.ingest.formats import code, jsonl
 from mcp_server_qdrant.ingest.formats.base import (
     Contents,
     Loaded,
     decode,
     fault_notes,
     mapping,
-    name_of,
     parse_json,
     readable,
 )
@@ -89,7 +88,7 @@ def read(path: str, data: bytes) -> Contents:
     if session is None and lines:
         return jsonl.read(path, data)
     if session is None:
-        return Contents([Loaded(decode(data)[0], name_of(path))])
+        return code.read(path, decode(data)[0])
     if not session.turns:
         raise UnusableFile("holds no conversation")
     return Contents([_as_text(session)], fault_notes("line", faults), session.masked)

@@ -18,11 +18,13 @@ def read(path: str, data: bytes) -> Contents:
     texts, notes = dict[str | None, Loaded](), list[str]()
     for name in book.sheet_names:
         try:
-            rows = book.get_sheet_by_name(name).iter_rows()
-            sheet = csv.table(f"{path}#{name}", ([_show(cell) for cell in row] for row in rows))
+            rows = [[*map(_show, row)] for row in book.get_sheet_by_name(name).iter_rows()]
+            sheet = csv.table(f"{path}#{name}", iter(rows))
         except UnusableFile as error:
             notes.append(f"sheet {name!r} {error}")
             continue
+        if not sheet.texts and not sheet.notes and any(map(any, rows)):
+            notes.append(f"sheet {name!r} has no row below its first")
         notes += [f"sheet {name!r}: {note}" for note in sheet.notes]
         if any(text.id in texts for text in sheet.texts):
             notes.append(f"sheet {name!r} has ids of earlier sheets: those rows are left out")

@@ -179,7 +179,7 @@ def _read_entry(path: Path) -> Entry | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
-        logger.warning("%s: %s", path.name, error)
+        logger.warning("%s is damaged, so its copy is used: %s.", path.name, error)
     return None
 
 

@@ -115,7 +115,7 @@ class Space:
             ) >= 0:
                 return found
         except (OSError, ValueError, LookupError, TypeError) as error:
-            logger.warning("%s: %s", self.path.name, error)
+            logger.warning("%s is damaged, so it is inferred: %s.", self.path / ABOUT, error)
         made = [*self.path.glob("g-*")]
         if len(made) == 1:
             return {"generation": made[0].name, "optimised_points": 0}
@@ -337,7 +337,7 @@ def _error_of(name: str, failure: str, fault: BaseException) -> QdrantMcpError:
         return RequestError(f"{subject} has no payload index for this.")
     if found := re.search(r"invalid JSON path (.*)", text):
         return InvalidFilter(f"{found[1]!r} is not a payload path.")
-    logger.warning("%s: %s: %s", name, type(fault).__name__, text)
+    logger.warning("%s failed: %s: %s", subject, type(fault).__name__, text)
     if isinstance(fault, ValueError | TypeError | LookupError | AttributeError | ArithmeticError):
         return RequestError(f"{subject} does not understand this request.")
     if isinstance(fault, FileNotFoundError):

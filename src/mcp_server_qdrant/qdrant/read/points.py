@@ -6,7 +6,13 @@ from datetime import UTC, datetime
 
 from qdrant_client import models
 
-from mcp_server_qdrant.core.datatypes import Document, Payload, PointId, Target
+from mcp_server_qdrant.core.datatypes import (
+    SUPERSEDED_KEY,
+    Document,
+    Payload,
+    PointId,
+    Target,
+)
 from mcp_server_qdrant.core.errors import UnknownCollection
 from mcp_server_qdrant.core.expiry import is_expired
 from mcp_server_qdrant.core.notation import Identify, first_id, point_id, sibling_id
@@ -104,6 +110,12 @@ class PointReader:
             for heir in await self.by_id(one.superseded_in or one.collection, ids):
                 return None if is_expired(heir, self._now()) else heir
         return None
+
+    async def superseded_by(self, collection: str, ids: Iterable[str]) -> list[Document]:
+        """The texts that these of the same collection superseded, by their first parts."""
+        where = models.Filter(must=[one_of(SUPERSEDED_KEY, ids)])
+        found = await self.matching(collection, where, whole=True)
+        return [one for one in found if one.chunk == 0 and not one.superseded_in]
 
     async def standing(self, found: Sequence[Document]) -> list[Document]:
         """The documents; those whose heir is gone count as not superseded."""

@@ -8,7 +8,6 @@ from typing import Any, cast
 from qdrant_client import models
 
 from mcp_server_qdrant.core.datatypes import (
-    OURS,
     SPARSE_NAME,
     SUPERSEDED_IN,
     SUPERSEDED_KEY,
@@ -46,6 +45,7 @@ from mcp_server_qdrant.qdrant.payload import (
     VERSION_KEY,
     WRITERS,
     WRITING_KEY,
+    document_of,
     edits_of,
     key_path,
     stored_payload,
@@ -183,8 +183,15 @@ class Points(PointReader):
         lost = [f"the vector {cite(name)}" for name in sorted(present - ours)]
         found = text_at(payload, paths_of(self._content_fields, target.collection))
         key = found and found[0]
-        if moved and isinstance(payload.get("metadata"), dict):  # else all keys become metadata
-            lost += [f"the key {cite(name)}" for name in sorted(payload.keys() - OURS - {key})]
+        if moved:
+            one = document_of(target.collection, record.id, payload, self._content_fields)
+            kept = stored_payload(one)
+            places = kept, kept["metadata"] or {}
+            lost += [
+                f"the key {cite(name)}"
+                for name, value in sorted(payload.items())
+                if value and name != key and value not in [place.get(name) for place in places]
+            ]
         if key not in payload:
             lost = [f"its text in {cite(key)}" if key else "no text that is known"]
         if lost:
