@@ -133,7 +133,7 @@ async def test_a_deadline_that_passes_is_an_error_and_the_engine_goes_on(client,
     reads = client._engine._reads
     with monkeypatch.context() as patch:
         patch.setattr(reads, "count", stuck)
-        with pytest.raises(EngineTimeout, match=r"answer within 0\.02 seconds\.$"):
+        with pytest.raises(EngineTimeout, match=r"in time\. Try again in a moment\.$"):
             await client._engine.call("count", "c", {}, timeout=0.02)
         with within(0.02), pytest.raises(EngineTimeout):
             await client.count("c")
@@ -149,14 +149,13 @@ async def test_a_write_that_is_not_answered_may_have_happened(client, monkeypatc
     going, delete = asyncio.Event(), client._engine._writes.delete
 
     async def slow(*given):
-        await going.wait()
+        async with asyncio.timeout(60):  # if the test fails, the engine can still be closed
+            await going.wait()
         await delete(*given)
 
     await client.upsert("c", [point(1)])
     monkeypatch.setattr(client._engine._writes, "delete", slow)
-    with pytest.raises(
-        EngineTimeout, match=r"within 0\.02 seconds\. It may or may not have happened"
-    ):
+    with pytest.raises(EngineTimeout, match=r"in time\. It may or may not have happened"):
         await client._change("delete", "c", {"must": [{"has_id": [1]}]}, timeout=0.02)
     assert client._engine.busy
     going.set()

@@ -105,8 +105,8 @@ class Embedded:
                 elsewhere = asyncio.run_coroutine_threadsafe(self._start(call), self._loop)
                 return await asyncio.wrap_future(elsewhere)
         except TimeoutError:
-            late = EngineTimeout(f"The embedded engine did not answer within {limit:g} seconds.")
-        raise unsure(late) if changes else late
+            late = EngineTimeout("The embedded engine is busy and did not answer in time.")
+        raise unsure(late) if changes else EngineTimeout(f"{late} Try again in a moment.")
 
     def _check_open(self) -> None:
         if self._closed:
