@@ -19,7 +19,7 @@ KINDS = {
     "deletion": rf"(?:- |Deleted: ){NAME} \(id {NAME}(?:, \d+ parts)?\) · .*",
     "said": r"(?:also in|superseded by|supersedes|why|metadata|tags|source|created|expires"
     r"|whole text|Corrected|Reranked|Not reranked|Not found): .*",
-    "sentence": r"(?:Map of|The query fell nearest to|Delete \d+|\d+ points? of|Call again with"
+    "sentence": r"(?:Map of|The query is nearest to|Nothing is deleted yet|Delete \d+|\d+ points? of|Call again with"
     r"|\(\d+ more\)|No map:|There is no collection).*",
     "blank": "",
 }

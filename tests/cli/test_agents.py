@@ -50,7 +50,7 @@ def test_nothing_is_written_that_is_declined(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "sentence"),
     [
-        ("AGENTS.md", "<!-- mcp-server-qdrant: begin -->\nmine", "without its end: mend it."),
+        ("AGENTS.md", "<!-- mcp-server-qdrant: begin -->\nmine", "without its last: fix it"),
         ("none/AGENTS.md", None, "none is not a folder."),
         (".", None, "cannot be read as text."),
     ],

@@ -248,7 +248,7 @@ def test_paths_are_from_the_folder_of_the_visitor(tmp_path):
 
     assert (status, err) == (0, "")
     assert out.splitlines() == [
-        "notes: would be 1 new, 0 changed, 0 removed, 0 unchanged, 0 not read.",
+        "notes (dry run): 1 new, 0 changed, 0 removed, 0 unchanged, 0 not read.",
         f"  + {tmp_path.name}/key.md",
     ]
 

@@ -59,7 +59,7 @@ def test_stored_texts_are_linked_lifted_and_freed_by_a_deletion(agent: Agent, pl
 
     assert f"Superseded: id {first}, {second}." in said
     assert linked == [new, new]
-    assert f"Superseded no more: id {first}, {second}." in lifted
+    assert f"No longer superseded: id {first}, {second}." in lifted
     assert free == [None, None]
     assert "superseded_by" not in alone
     assert [one["id"] for one in found] == [first]

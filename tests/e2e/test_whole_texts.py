@@ -37,7 +37,9 @@ def seen(server: RawServer) -> int | None:
     (document,) = got["structuredContent"]["documents"]
     version = document["text"].split()[1]
     assert document["text"] == text_of(int(version))[: len(document["text"])]
-    assert not any("an update was cut short" in note for note in got["structuredContent"]["notes"])
+    assert not any(
+        "an update was interrupted" in note for note in got["structuredContent"]["notes"]
+    )
     assert len(texts) == 1, found["structuredContent"]
     (passage,) = texts
     found_version = int(passage.split("Version ")[1].split()[0])

@@ -1,4 +1,4 @@
-"""The layout by neighbours: what is alike lies near, and what comes later is put among its like."""
+"""The layout by neighbours: similar texts are close, and what comes later is put among its like."""
 
 import asyncio
 from collections.abc import Sequence

@@ -128,7 +128,7 @@ async def test_a_collection_without_an_index_of_dates_is_read_as_far_as_time_all
     assert ids == [27, 55, 83]
     assert notes == [
         f"3 of {SCANNED:,} texts, the newest first. For older ones raise limit, or set until.",
-        "large: it has no index for that, so that only some were looked at.",
+        "large: it has no index for that, so only some texts were examined.",
     ]
 
 

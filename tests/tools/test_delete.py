@@ -119,7 +119,7 @@ class TestByIds:
         versions = [one["version"] for one in result.structured_content["documents"]]
         assert kept == (
             f"Note: kept 30 days: id {', '.join(versions)}; "
-            "qdrant-store with that id alone brings it back."
+            "qdrant-store with only that id restores it."
         )
         assert [one["text"] for one in found.structured_content["results"]] == ["grass is green"]
         assert await count(engine) == 1
@@ -250,10 +250,10 @@ class TestByFilter:
             )
 
         lines = said(first).splitlines()
-        assert lines[0] == "4 points of notes would be deleted; nothing is yet. Such as:"
+        assert lines[0] == "Nothing is deleted yet. The filter matches 4 points of notes, such as:"
         assert len(lines) == 5
         assert all(re.fullmatch(r"- id \S{11} · a red thing \d", line) for line in lines[1:4])
-        assert lines[4] == "Call again with confirm_count=4 to delete; they are kept 30 days."
+        assert lines[4] == "Call again with confirm_count=4 to delete them, kept for 30 days."
         assert first.structured_content["count"] == 4
         assert len(first.structured_content["examples"]) == 3
         assert said(second).startswith("Deleted 4 points of notes.\nNote: kept 30 days: id ")
@@ -306,7 +306,7 @@ class TestByFilter:
         async with client_of(engine, collection_name="notes") as client:
             await colours(client)
             for arguments in ({}, {"ids": ["7"], "query_filter": RED}, {"confirm_count": 4}):
-                assert "one of the two" in refusal(await delete(client, **arguments))
+                assert "Give either ids" in refusal(await delete(client, **arguments))
         assert await count(engine) == 6
 
     async def test_a_filter_that_is_none_and_an_unknown_collection_are_refused(self, engine):
@@ -362,7 +362,7 @@ class TestAPersonIsAsked:
 
         assert (done["deleted"], len(done["versions"])) == (4, 4)
         assert len(person.asked) == 1
-        question = "Delete 4 points of the collection notes? Such as:\n- a red thing"
+        question = "Delete 4 points of the collection notes? Examples:\n- a red thing"
         assert person.asked[0].startswith(question)
         assert await count(engine) == 2
 

@@ -51,8 +51,8 @@ def _draw(canvas: Any, view: View, index: int, panel: Panel) -> None:
     for x, y in spots[len(points) + len(hits) :]:
         canvas.line([x - ARM, y, x + ARM, y], INK, 6)
         canvas.line([x, y - ARM, x, y + ARM], INK, 6)
-    shares = f"{sum(panel.explained[:2]):.0%} of the differences on two axes"
-    said = "what is alike lies near" if panel.neighbours else shares
+    shares = f"{sum(panel.explained[:2]):.0%} of the variance on two axes"
+    said = "similar texts are close" if panel.neighbours else shares
     canvas.text((MARGIN * SCALE, top + 16), f"{panel.model[:TITLE]}: {said}", INK)
     _key(canvas, [group.collection for group in panel.groups], top + MARGIN * SCALE)
 

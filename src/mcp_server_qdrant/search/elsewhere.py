@@ -35,8 +35,8 @@ async def better_elsewhere(
     """(collection of the best hit outside, lowest relevance that counts as much better), or None.
 
     None if no hit is much better than `best`, if the query fails or is late, or if the request
-    named its collections. Several default collections without a project are all there are. Quoted
-    phrases cannot be checked without the complete texts.
+    named its collections. Several default collections without a folder's scope are all collections,
+    so nothing is outside. Quoted phrases cannot be checked without the complete texts.
     """
     request = query.request
     everything = len(query.targets) > 1 and query.scope is None

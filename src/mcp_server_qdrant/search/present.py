@@ -235,13 +235,13 @@ def nothing_found(
     searched.
     """
     if not statuses and request.collections is None:
-        return 'Nothing is stored there yet. collections=["*"] searches whatever there is.'
+        return 'Nothing is stored there yet. collections=["*"] searches all collections.'
     if not statuses:
         return (
             f"No collection matches {cite_all(request.collections or ())}: see qdrant-collections."
         )
     highest = f" (the best has {best.relevance:.2f})" if best else ""
-    quotes = "leave out the quotes, within which every word must occur as written"
+    quotes = "remove the quotes, which require the exact words"
     ways = {
         "use other words": bool(request.query.strip()),
         quotes: bool(Exact.in_query(request.query).phrases),

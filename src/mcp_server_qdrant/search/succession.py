@@ -54,11 +54,11 @@ class _Text(NamedTuple):
     changed: bool
 
     def means(self, best: "_Text") -> bool:
-        """True if it is about as near to the query as the best text."""
+        """True if its meaning is about as close to the query as that of the best text."""
         return self.meaning >= MEANING * best.meaning
 
     def fits(self, best: "_Text") -> bool:
-        """True if it has the meaning of the query, or its words."""
+        """True if it matches the query by meaning or by words, as the best text does."""
         return self.words >= WORDS * best.words or self.means(best)
 
 
@@ -169,10 +169,10 @@ def _corrects(one: _Text, other: _Text, best: _Text, floor: float) -> bool:
 
 
 def _comparable(group: Sequence[_Text], query: Query) -> list[_Text]:
-    """Those that have the numbers, days, tags and words of the query that the best one has.
+    """The texts that share with the query all that the best one shares: numbers, days, tags, words.
 
-    A newer one that says that something changed may lack words. Others without a word are about
-    something else, such as another person or place.
+    A text that lacks one is about something else, such as another person or place. Only words may
+    be missing, from an older text or one that says that something changed.
     """
     best = group[0]
     named = _named(query.request.query) & _named(best.hit.document.text)

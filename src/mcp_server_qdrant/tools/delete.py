@@ -19,8 +19,8 @@ from mcp_server_qdrant.tools.rendering import as_notes, kept_versions
 
 MAX_IDS = 50
 LINE = 80
-DELETE = "Delete whole documents by ids, of theirs or of parts; or what a filter matches."
-DELETE_BY_IDS = "Delete whole documents by ids, of theirs or of parts."
+DELETE = "Delete whole documents by their ids or those of parts; or what a filter matches."
+DELETE_BY_IDS = "Delete whole documents by their ids or those of parts."
 DECLINED = "Nothing was deleted: the person declined."
 
 Ids = Annotated[
@@ -28,10 +28,10 @@ Ids = Annotated[
     BeforeValidator(one_or_many),
     Field(description="Found or own ids"),
 ]
-Filter = Annotated[JsonObject, Field(description="First answers with the count; {}: all")]
+Filter = Annotated[JsonObject, Field(description="The first call only counts; {}: all")]
 Name = Annotated[Word | None, Field(description="Where they are")]
-Seen = Annotated[Word | None, Field(description="Revision of the text; another one stays")]
-Count = Annotated[int | None, Field(ge=1, description="That count, to delete")]
+Seen = Annotated[Word | None, Field(description="Revision of the text; any other is kept")]
+Count = Annotated[int | None, Field(ge=1, description="The count, to confirm")]
 
 
 class Consent(BaseModel):
@@ -45,7 +45,7 @@ async def _resolve(
 ) -> Named | Matching:
     """The documents with these ids, or the points that currently match the filter."""
     if (ids is None) == (query_filter is None):
-        raise RequestError("Give ids, or query_filter with collection_name; one of the two.")
+        raise RequestError("Give either ids, or query_filter with collection_name.")
     services = await services_of_tool()
     if ids is not None:
         return await services.deletion.named(ids, collection_name, seen)
@@ -142,7 +142,7 @@ def about_points(found: Matching, confirm_count: int | None) -> str | None:
         return None
     place = cite(found.collection)
     sure = "" if found.days else " for good"
-    question = f"Delete {plural(found.count, 'point')} of the collection {place}{sure}? Such as:"
+    question = f"Delete {plural(found.count, 'point')} of the collection {place}{sure}? Examples:"
     examples = [f"- {_summarize(one)}" for one in found.examples]
     return "\n".join([question, *examples, *_explain_kept(found.partly)])
 
@@ -150,13 +150,13 @@ def about_points(found: Matching, confirm_count: int | None) -> str | None:
 def _explain_kept(partly: Sequence[Document] | None, changed: int = 0) -> list[str]:
     """Sentences on what a filter matches and is not deleted, and how to delete it."""
     if partly is None:
-        return ["Texts of which only some parts match stay whole."]
-    said = [f"Not deleted: {plural(changed, 'point')} changed meanwhile."] if changed else []
+        return ["Texts with only some matching parts are kept whole."]
+    said = [f"Not deleted: {plural(changed, 'point')} that changed meanwhile."] if changed else []
     if partly:
         ids = first_few([cite(document_id(one)) for one in partly])
         said.append(
-            f"Not deleted: {plural(len(partly), 'text')} of which only some parts match. Give ids "
-            f"to delete whole texts: {ids}."
+            f"Not deleted: {plural(len(partly), 'text')} with only some matching parts. To "
+            f"delete them whole, give their ids: {ids}."
         )
     return said
 
@@ -193,9 +193,10 @@ def _count_result(found: Matching) -> CallToolResult:
         return make_result(
             "\n".join(["Nothing would be deleted.", *as_notes(staying)]), _structured(found)
         )
-    sure = f"delete; they are kept {found.days} days" if found.days else "delete for good"
+    points = plural(found.count, "point")
+    sure = f"delete them, kept for {found.days} days" if found.days else "delete them for good"
     lines = [
-        f"{plural(found.count, 'point')} of {place} would be deleted; nothing is yet. Such as:",
+        f"Nothing is deleted yet. The filter matches {points} of {place}, such as:",
         *(f"- id {cite(shown_id(one))} · {_summarize(one)}" for one in found.examples),
         f"Call again with confirm_count={found.count} to {sure}.",
         *as_notes(_explain_kept(found.partly)),

@@ -10,10 +10,11 @@ from mcp_server_qdrant.core.notation import one_line
 MAX_TOPIC = 1_000  # characters
 REMEMBER = (
     "Look back over this session. Store with qdrant-store what a later session will need: "
-    "decisions and why, facts, preferences, corrections. Make each one text that can be understood "
-    "alone, with a title. Search with qdrant-find first: update what is there already under its "
-    "id, and name what became wrong as supersedes. Store no secrets, and nothing that the files of "
-    "the project say. Then list what you stored."
+    "decisions and why, facts, preferences, corrections. Make each a text with a title that can "
+    "be understood on its own. Search with qdrant-find first: update what is there already under "
+    "its "
+    "id, and give outdated ids as supersedes. Store no secrets, and nothing that the project's "
+    "files already say. Then list what you stored."
 )
 RECALL = (
     "What do you know about this: {}\n\n"

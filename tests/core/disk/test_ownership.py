@@ -34,7 +34,7 @@ def test_others_may_read_it(file, mode):
 def test_a_file_that_others_may_write_is_not_trusted(file, mode):
     file.chmod(mode)
 
-    assert others_may_write(file) == f"others may write to it: run chmod go-w {file}"
+    assert others_may_write(file) == f"others can write to it: run chmod go-w {file}"
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o707, 0o777])
@@ -42,7 +42,7 @@ def test_nor_is_one_in_a_folder_where_others_may_put_another_in_its_place(file, 
     file.parent.chmod(mode)
 
     assert others_may_write(file) == (
-        f"others may write to its folder: run chmod go-w {file.parent}"
+        f"others can write to its folder: run chmod go-w {file.parent}"
     )
 
 
@@ -59,7 +59,7 @@ def test_what_belongs_to_another_user_is_not_trusted(file, which):
 
     called = "it" if which == "file" else "its folder"
     assert others_may_write(file) == (
-        f"{called} belongs to another user: chown it to the one who runs this"
+        f"{called} belongs to another user: change its owner with chown"
     )
 
 

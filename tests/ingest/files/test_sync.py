@@ -1,4 +1,4 @@
-"""Files and a collection kept in step, on both engines."""
+"""Files and a collection kept in sync, on both engines."""
 
 import asyncio
 import os
@@ -289,7 +289,7 @@ async def test_a_folder_that_cannot_be_read_removes_nothing(services, notes):
     report = await services.sync(request, before=first)
 
     assert counts(report) == (0, 0, 0, 0, 1)
-    assert report.problems[0].reason == "cannot be looked into: No such file or directory"
+    assert report.problems[0].reason == "cannot be opened: No such file or directory"
 
 
 @pytest.mark.parametrize("gone", ["one.md", ""])

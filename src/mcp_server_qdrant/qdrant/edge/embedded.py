@@ -138,7 +138,9 @@ class Embedded:
                 async with self._writing:
                     await self._let_reads_go_first()
                     if time.monotonic() > call.until:
-                        raise EngineTimeout("Its turn came too late.")
+                        raise EngineTimeout(
+                            "It waited too long for its turn, and nothing was written."
+                        )
                     try:
                         return await work(*call.arguments)
                     finally:
