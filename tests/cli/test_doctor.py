@@ -538,6 +538,9 @@ def test_init_shows_what_stays_in_an_entry_and_no_values_of_others(person):
     assert "s3cret" not in done.stdout
     for kept in ('"QDRANT_SEARCH_LIMIT": "7"', '"QDRANT_API_KEY"', '"MY_TOKEN"', '"headers"'):
         assert [one for one in done.stdout.splitlines() if kept in one and one[0] == " "], kept
+    person.env.update(QDRANT_SEARCH_LIMIT="8")
+    again = person.run("init", "--client", "cursor", "--yes").stdout.splitlines()
+    assert [one[0] for one in again if '"command"' in one] == [" "], "the old one is the new one"
 
 
 def test_init_does_all_that_it_can_and_says_what_it_could_not(person):
