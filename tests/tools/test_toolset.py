@@ -409,7 +409,7 @@ BAD_FINDS = [
     ({"query": "q", **{f"k{n}": 1 for n in range(20_000)}}, "There is no argument 'k0'"),
 ]
 BAD_STORES = [
-    ({}, "information is empty: give the text to remember, or the id of a stored one"),
+    ({}, "information is empty: give the text to remember, or the id of a stored text"),
     ({"information": "  "}, "information is empty: give the text to remember,"),
     ({"information": "x" * (MAX_TEXT + 1)}, f"longer than {MAX_TEXT} characters: split it."),
     ({"information": "a\x00"}, "The text contains a NUL character: remove it."),

@@ -142,7 +142,7 @@ async def test_a_folder_is_added_and_removed_while_it_runs(notes, tmp_path):
     background.add(folder)
     await syncing.next()
     background.add(folder)  # it is there already
-    with pytest.raises(RequestError, match="take another collection"):
+    with pytest.raises(RequestError, match="choose another collection"):
         background.add(SyncedFolder(tmp_path / "other" / "notes", "things"))
     there = background.status()
     background.remove(folder)
