@@ -10,7 +10,8 @@ ENV PYTHONUNBUFFERED=1 \
 WORKDIR /app
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY src ./src
-# As by -c; pip's version decides which of both variables holds for what builds the package too.
+# Like pip's option -c, but also for the build requirements, for which the variable's name
+# depends on pip's version.
 RUN PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt pip install .
 
 # Not root. /data holds the embedded engine's collections, /models the embedding model; both are
@@ -25,7 +26,7 @@ WORKDIR /data
 # Who can reach it is decided by what you publish: `-p 127.0.0.1:8000:8000` keeps it on this
 # machine. Beyond loopback the server starts only when it is told whom to let in: `-e AUTH_MODE=token`
 # with `-e AUTH_TOKEN=...`, or `-e AUTH_MODE=none` for everyone who can connect. The image does not say
-# it for you. Other containers call it by a name that FASTMCP_ALLOWED_HOSTS must hold.
+# it for you. If other containers call it by a name, add that name to FASTMCP_ALLOWED_HOSTS.
 # Settings may also stand in a file: mount it read-only and add `--env-file /run/mcp.env`; a .env in
 # /data is not read.
 # The embedded engine keeps its data below XDG_DATA_HOME; with QDRANT_URL set it is not used.

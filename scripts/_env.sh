@@ -48,8 +48,8 @@ wanted() {
     cat "$ROOT/pyproject.toml" "$ROOT/constraints.txt"
 }
 
-# pip with the versions of constraints.txt, as by -c; its version decides which of both variables
-# holds for what builds the package too. Bytecode is made of what is imported, once it is.
+# pip with the versions of constraints.txt: like -c, but also for the build requirements, for which
+# the variable's name depends on pip's version. Bytecode is compiled at the first import.
 constrained_pip() {
     PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt \
         "$PY" -m pip install --quiet --no-compile --disable-pip-version-check "$@"

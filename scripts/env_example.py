@@ -13,8 +13,8 @@ from mcp_server_qdrant.settings.environment import Settings, environment_names
 HEAD = """\
 # Settings of mcp-server-qdrant. Copy this file to ~/.config/mcp-server-qdrant/.env (on macOS
 # ~/Library/Application Support/mcp-server-qdrant/.env), or anywhere and name it with --env-file,
-# and take the # off what you change. Nobody else may be able to write it. Variables of the
-# environment win over this file. Paths are whole, or begin with ~/.
+# and uncomment what you change. No other user may have write access to it. Environment variables
+# take precedence over this file. Paths are absolute, or begin with ~/.
 """
 
 

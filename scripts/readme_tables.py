@@ -1,6 +1,6 @@
 """Fill the generated tables and addresses: `python scripts/readme_tables.py` rewrites them.
 
-tests/test_readme.py and tests/test_distribution.py fail while they differ from the code.
+tests/test_docs.py and tests/test_distribution.py fail while they differ from the code.
 """
 
 import re

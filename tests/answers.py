@@ -19,8 +19,8 @@ KINDS = {
     "deletion": rf"(?:- |Deleted: ){NAME} \(id {NAME}(?:, \d+ parts)?\) · .*",
     "said": r"(?:also in|superseded by|supersedes|why|metadata|tags|source|created|expires"
     r"|whole text|Corrected|Reranked|Not reranked|Not found): .*",
-    "sentence": r"(?:Map of|The query fell nearest to|Delete \d+|\d+ points? of|Call again with"
-    r"|\(\d+ more\)|No map:|There is no collection).*",
+    "sentence": r"(?:Map of|The query is nearest to|Nothing is deleted yet|Delete \d+"
+    r"|\d+ points? of|Call again with|\(\d+ more\)|No map:|There is no collection).*",
     "blank": "",
 }
 UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")

@@ -257,7 +257,7 @@ def test_the_map_has_layouts_colours_and_titles_and_its_points_are_pointed_at(st
     shot(page, "tags")
 
     page.get_by_role("radio", name="PCA").check()
-    assert "% of the variance is seen" in notes.inner_text()
+    assert "% of the variance is shown" in notes.inner_text()
     x, y = spot(page, "plot.at(0)")
     box = plot.bounding_box()
     page.mouse.move(box["x"] + x, box["y"] + y)

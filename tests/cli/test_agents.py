@@ -25,7 +25,9 @@ def test_the_block_is_shown_written_and_taken_out_again(invoke, tmp_path, text):
     assert kept == ([] if text is None else [text])
     again = invoke("init", "--agents-file", "CLAUDE.md", "--yes")
     assert again.stdout == f"{file} has this block already.\n"
-    assert invoke("init", "--remove", str(file), "--yes").exit_code == 0
+    removed = invoke("init", "--remove", str(file), "--yes")
+    assert removed.exit_code == 0
+    assert ("Deleted, because nothing else was in it:" in removed.stdout) == (not text)
     assert (file.read_text() if file.exists() else "") == (text or "")
 
 
@@ -50,7 +52,7 @@ def test_nothing_is_written_that_is_declined(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "sentence"),
     [
-        ("AGENTS.md", "<!-- mcp-server-qdrant: begin -->\nmine", "without its end: mend it."),
+        ("AGENTS.md", "<!-- mcp-server-qdrant: begin -->\nmine", "without its last: fix it"),
         ("none/AGENTS.md", None, "none is not a folder."),
         (".", None, "cannot be read as text."),
     ],
@@ -72,4 +74,4 @@ def test_a_file_without_the_block_is_no_folder_that_is_followed(invoke, tmp_path
     )
 
     assert done.exit_code == 2
-    assert "AGENTS.md is not followed; choose from" in done.stderr
+    assert "AGENTS.md is not followed; no folder is." in done.stderr

@@ -95,9 +95,9 @@ def test_a_file_whose_comments_would_be_lost_is_left_alone(there):
     ("text", "sentence"),
     [
         ('{\n"a": }', "Expecting value: line 2"),
-        ("[" * 100_000, "is not JSON: mend it"),
-        ("[]", "must hold an object, and so must 'servers' in it: mend it"),
-        ('{"servers": []}', "must hold an object, and so must 'servers' in it: mend it"),
+        ("[" * 100_000, "is not JSON: fix it"),
+        ("[]", "must hold an object, and so must 'servers' in it: fix it"),
+        ('{"servers": []}', "must hold an object, and so must 'servers' in it: fix it"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_its_path(there, text, sentence):
@@ -249,8 +249,8 @@ def test_toml_keeps_each_line_that_is_not_ours(codex, text):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("a = ", "is not TOML (Invalid value (at end of document)): mend it"),
-        ("mcp_servers = 3", "must hold an object, and so must 'mcp_servers' in it: mend it"),
+        ("a = ", "is not TOML (Invalid value (at end of document)): fix it"),
+        ("mcp_servers = 3", "must hold an object, and so must 'mcp_servers' in it: fix it"),
     ],
 )
 def test_toml_that_cannot_be_read_is_refused(codex, text, sentence):

@@ -363,7 +363,7 @@ def test_init_without_a_model_stores_for_keywords_and_says_once_what_is_missing(
     done = person.run("init", "--client", "cursor", "--folder", str(notes), "--yes")
 
     assert (done.exit_code, done.stderr.count("could not be downloaded")) == (0, 1)
-    assert "Found by keywords for now" in done.stdout
+    assert "Only keywords find these texts for now" in done.stdout
     assert "It needs 72 % water." in done.stdout
     assert (person.home / ".cursor" / "mcp.json").exists()
 
@@ -388,7 +388,7 @@ def test_whoever_interrupts_the_first_reading_is_told_that_the_server_goes_on(pe
     done = person.run("init", "--client", "cursor", "--yes")
 
     assert done.exit_code == 130
-    assert "their server goes on with the folders" in done.stderr
+    assert "the server continues with the folders" in done.stderr
 
 
 def test_init_proposes_the_clients_that_there_are_and_ends_where_nobody_answers(person):
@@ -510,6 +510,9 @@ def test_init_shows_what_stays_in_an_entry_and_no_values_of_others(person):
     assert "s3cret" not in done.stdout
     for kept in ('"QDRANT_SEARCH_LIMIT": "7"', '"QDRANT_API_KEY"', '"MY_TOKEN"', '"headers"'):
         assert [one for one in done.stdout.splitlines() if kept in one and one[0] == " "], kept
+    person.env.update(QDRANT_SEARCH_LIMIT="8")
+    again = person.run("init", "--client", "cursor", "--yes").stdout.splitlines()
+    assert [one[0] for one in again if '"command"' in one] == [" "], "the old one is the new one"
 
 
 def test_init_does_all_that_it_can_and_says_what_it_could_not(person):

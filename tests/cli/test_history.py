@@ -15,7 +15,7 @@ from tests.fakes import FakeEncoder
 from tests.hosts import until
 from tests.support import make_settings, registry
 
-WRONG = "--restore and --erase take an ID, and exclude each other."
+WRONG = "--restore and --erase need an ID, and cannot be combined."
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_versions_are_listed_shown_brought_back_and_erased(history):
         *("deleted · the third", "replaced · the second of two lines", "replaced · the first"),
     ]
     assert shown == "the second\nof two lines\n"
-    assert (back.exit_code, back.output) == (0, "Brought back in notes: id x.\n")
+    assert (back.exit_code, back.output) == (0, "Restored in notes: id x.\n")
     assert again == of_one  # it took no other text's place
     anew = "The store was rewritten: no file of the embedded engine contains the text.\n"
     assert (erased, rest) == (f"1 version erased.\n{anew}", f"2 versions erased.\n{anew}")

@@ -21,7 +21,7 @@ def notes(tmp_path):
         ("ingest . --collection a/b", {}, "cannot be a collection's name"),
         ("ingest . --collection c", {"QDRANT_READ_ONLY": "1"}, "QDRANT_READ_ONLY is set"),
         ("ingest . --collection c", {"QDRANT_COLLECTIONS": "d"}, "may not use a collection"),
-        ("sync . --collection c --name a/b", {}, "must not hold a slash"),
+        ("sync . --collection c --name a/b", {}, "must not contain a slash"),
     ],
 )
 def test_a_fault_is_one_sentence_and_status_2(invoke, command, env, sentence):
@@ -41,7 +41,9 @@ def test_an_engine_that_is_away_is_status_1(invoke):
 
 
 def test_texts_without_vectors_are_told():
-    assert "by keywords for now" in "".join(summary(Report(pending=True), "notes", dry_run=False))
+    assert "Only keywords find these texts" in "".join(
+        summary(Report(pending=True), "notes", dry_run=False)
+    )
 
 
 def test_the_summary_counts_and_names_every_file_that_is_not_there():
@@ -55,7 +57,7 @@ def test_the_summary_counts_and_names_every_file_that_is_not_there():
         "Stored, with a note (1):",
         "  n/list.jsonl line 3 is not JSON",
         "Not read (2):",
-        "  n/a.md is shut (what was stored of it stays)",
+        "  n/a.md is shut (its stored text is kept)",
         "  n/b\ufffd[2J.md is binary",
     ]
 
@@ -66,7 +68,7 @@ def test_a_dry_run_names_what_would_be_done():
     )
 
     assert list(summary(report, "notes", dry_run=True)) == [
-        "notes: would be 2 new, 1 changed, 1 removed, 0 unchanged, 0 not read.",
+        "notes (dry run): 2 new, 1 changed, 1 removed, 0 unchanged, 0 not read.",
         "  + n/a",
         "  + n/d, moved from n/c",
         "  ~ n/b",

@@ -19,23 +19,23 @@ from tests.local_mode import leave
 @pytest.mark.parametrize(
     ("done", "model", "sentence"),
     [
-        (Upgraded("n", "bm25", 0, 0), None, "n: all points had keywords already."),
-        (Upgraded("n", "bm25", 1234, 0), None, "n: 1,234 points got keywords."),
+        (Upgraded("n", "bm25", 0, 0), None, "n: all points already have BM25 vectors."),
+        (Upgraded("n", "bm25", 1234, 0), None, "n: added BM25 vectors to 1,234 points."),
         (
             Upgraded("n", "bm25", 5, 2),
             None,
-            "n: 5 points got keywords. 2 have no text to make them of.",
+            "n: added BM25 vectors to 5 points. 2 points without a text left out.",
         ),
         (
             Upgraded("n", "fast-new", 5, 0, kept=("fast-old", "")),
             "org/New",
-            "n: 5 points got the vectors of org/New. Kept for other programs: fast-old, "
-            "(unnamed); --drop-old removes what is old.",
+            "n: added the vectors of org/New to 5 points. Kept for other programs: fast-old, "
+            "(unnamed); --drop-old removes old vectors.",
         ),
         (
             Upgraded("n", "fast-new", 0, 1, dropped=("fast-old", "")),
             "org/New",
-            "n: all points had the vectors of org/New already. 1 has no text to make them of. "
+            "n: all points already have the vectors of org/New. 1 point without a text left out. "
             "Removed: fast-old, (unnamed).",
         ),
     ],
@@ -48,7 +48,7 @@ def test_an_upgrade_is_told_in_sentences(done, model, sentence):
     ("said", "sentence"),
     [
         (describe_loss("n", 0, 9), "n: no points are missing; it has 9."),
-        (describe_loss("n", 9, 5), "n: goes on with 5 points, without the 9 that are missing."),
+        (describe_loss("n", 9, 5), "n: continues with 5 points, without the 9 that are missing."),
         (describe_rebuild("n", 1234, 0), "n: 1,234 points, none is lost."),
         (describe_rebuild("n", 1, 1), "n: 1 point, 1 is lost."),
         (describe_rebuild("n", 0, 1234), "n: 0 points, 1,234 are lost."),
@@ -85,11 +85,11 @@ def test_wrong_requests_end_with_2_and_one_sentence(run, tmp_path):
             ("copy", "notes", "--to", str(tmp_path / "engine")),
             "--from and --to must differ: name another",
         ),
-        (("upgrade", "notes", "--drop-old"), "--drop-old goes with --model."),
+        (("upgrade", "notes", "--drop-old"), "--drop-old needs --model."),
         (("upgrade",), "Missing argument"),
         (("describe", "notes"), "Give a text, --folder or --expires."),
         (("describe", "notes", "--folder", str(tmp_path / "no")), "no is not a folder."),
-        (("init", "--client", "vscode", "--recall", "--yes"), "--recall goes with --client claude"),
+        (("init", "--client", "vscode", "--recall", "--yes"), "--recall needs --client claude"),
     ):
         code, out, err = run(*arguments)
         assert (code, out) == (2, ""), err
@@ -178,7 +178,8 @@ def test_a_damaged_store_is_rebuilt_as_doctor_advises(run, tmp_path):
     assert run("rebuild") == (
         0,
         "notes: 40 points, none is lost.\n"
-        f"The damaged files are kept in {folder / 'damaged'}: delete them once you miss nothing.\n",
+        f"The damaged files are kept in {folder / 'damaged'}: delete them when you are sure that "
+        "nothing is missing.\n",
         "",
     )
     assert len([*(folder / "damaged").iterdir()]) == 1

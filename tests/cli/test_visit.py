@@ -20,6 +20,13 @@ from mcp_server_qdrant.core.errors import RequestError
 from tests.cli.visitor import Visitor
 
 LEAN = {"QDRANT_URL": ":memory:", "EMBEDDING_PROVIDER": "none"}
+PATIENCE = 60  # seconds
+
+
+async def until_interrupted():
+    """Wait for the interrupt. Raises TimeoutError if it is lost, so that a test fails and ends."""
+    async with asyncio.timeout(PATIENCE):
+        await asyncio.Event().wait()
 
 
 @pytest.fixture(autouse=True)
@@ -103,7 +110,7 @@ def test_an_interrupt_cancels_the_work_and_says_that_it_goes_on(command):
     async def work():
         click.echo("begun")
         try:
-            await asyncio.Event().wait()
+            await until_interrupted()
         finally:
             tidied.append(True)
 
@@ -120,7 +127,7 @@ def test_work_that_ends_in_order_when_it_is_cancelled_is_no_failure(command):
     async def work():
         click.echo("Watching")
         try:
-            await asyncio.Event().wait()
+            await until_interrupted()
         except asyncio.CancelledError:
             click.echo("Done.")
 
@@ -133,7 +140,7 @@ def test_work_that_ends_in_order_when_it_is_cancelled_is_no_failure(command):
 def test_an_interrupt_before_the_work_has_begun_is_not_lost(command):
     @frame.as_command()
     async def work():
-        await asyncio.Event().wait()
+        await until_interrupted()
 
     def begun():
         click.get_current_context()
@@ -241,7 +248,7 @@ def test_paths_are_from_the_folder_of_the_visitor(tmp_path):
 
     assert (status, err) == (0, "")
     assert out.splitlines() == [
-        "notes: would be 1 new, 0 changed, 0 removed, 0 unchanged, 0 not read.",
+        "notes (dry run): 1 new, 0 changed, 0 removed, 0 unchanged, 0 not read.",
         f"  + {tmp_path.name}/key.md",
     ]
 
@@ -321,7 +328,7 @@ async def test_a_connection_brings_the_interrupts(command):
     @frame.as_command()
     async def work():
         click.echo("moss")
-        await asyncio.Event().wait()
+        await until_interrupted()
 
     assert await served(lines, tell, work, command) == 130
     assert said[-1] == {"say": "mcp-server-qdrant: Interrupted.\n"}
@@ -335,7 +342,7 @@ async def test_the_end_of_the_connection_is_an_interrupt(command):
     async def work():
         loop.call_soon_threadsafe(lines.feed_eof)
         try:
-            await asyncio.Event().wait()
+            await until_interrupted()
         finally:
             ended.set()
 
@@ -351,12 +358,13 @@ async def test_a_service_that_ends_interrupts_its_commands(command):
     async def work():
         loop.call_soon_threadsafe(begun.set)
         try:
-            await asyncio.Event().wait()
+            await until_interrupted()
         finally:
             ended.set()
 
     serving = asyncio.ensure_future(served(asyncio.StreamReader(), lambda **_: None, work, command))
-    await begun.wait()
+    async with asyncio.timeout(PATIENCE):
+        await begun.wait()
     serving.cancel()
     await asyncio.wait([serving])
 

@@ -1,4 +1,4 @@
-"""A server that keeps a folder in step."""
+"""A server that keeps a folder in sync."""
 
 import json
 import time

@@ -96,5 +96,5 @@ def test_an_interrupt_says_that_it_can_be_taken_up(env, notes):
         said += terminal.read(4000)
 
     assert (process.returncode, shown) == (130, b"")
-    assert said.endswith(b"Interrupted; the same command goes on from here.\r\n")
+    assert said.endswith(b"Interrupted; run the same command again to continue.\r\n")
     assert b"Traceback" not in said

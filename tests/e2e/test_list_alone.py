@@ -52,8 +52,8 @@ def test_a_collection_gets_a_description_and_a_folder(agent, tmp_path):
     again = agent.call("qdrant-collections")["structuredContent"]["collections"]
 
     assert told["structuredContent"]["folder"] == str(tmp_path / "work")
-    assert both == f"About collection letters: It belongs to '{tmp_path}/work' and '{tmp_path}'."
-    assert gone == "About collection letters: No description. It has no folder."
+    assert both == f"Updated collection letters. It belongs to '{tmp_path}/work' and '{tmp_path}'."
+    assert gone == "Updated collection letters. It has no description. It has no folder."
     assert [one["description"] for one in listed] == ["Letters since 2019"]
     assert [one["collection"] for one in found] == ["letters"]
     assert [one.get("description") for one in again] != ["Letters since 2019"]

@@ -82,7 +82,7 @@ def test_a_lost_segment_is_told_by_every_answer_until_it_is_accepted(env, tmp_pa
     assert (code, out.splitlines()) == (
         0,
         [
-            f"facts: goes on with {points}, without the {missing} that are missing.",
+            f"facts: continues with {points}, without the {missing} that are missing.",
             "songs: no points are missing; it has 1.",
         ],
     )

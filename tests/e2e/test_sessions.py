@@ -35,7 +35,7 @@ def test_a_session_appears_is_followed_and_survives_its_deletion(env, tmp_path, 
     source = {"path": str(projects), "collection": "sessions", "name": "claude-code", "keep": True}
     settings = {"SYNC_SOURCES": json.dumps([source])}
     server = RawServer(env | settings, tmp_path)
-    told(server, "in step with claude-code, 1 file")
+    told(server, "in sync with claude-code, 1 file")
     first = server.call("qdrant-find", query="pump stops", collections=["sessions"], mode="full")
     file = next(projects.rglob("*.jsonl"))
     with file.open("ab") as session:
@@ -44,7 +44,7 @@ def test_a_session_appears_is_followed_and_survives_its_deletion(env, tmp_path, 
         time.sleep(0.01)
     file.unlink()
     written(projects, exchange(0, "Which lamp is broken?", "The red one."), SECOND)
-    told(server, "in step with claude-code, 2 files")
+    told(server, "in sync with claude-code, 2 files")
     kept = found(server, "how is the float freed")
     narrowed = server.call(
         "qdrant-find",
@@ -87,8 +87,8 @@ def test_no_secret_reaches_the_store_the_caches_or_the_log(env, tmp_path, projec
     )
 
     assert done.returncode == 0, done.stderr
-    assert f"{2 * len(KINDS)} secrets in these texts masked.\n" in done.stdout
-    assert f" {len(KINDS)} secrets in it masked." in stored
+    assert f"{2 * len(KINDS)} secrets masked in these texts.\n" in done.stdout
+    assert f" Masked {len(KINDS)} secrets." in stored
     assert len(KINDS) >= 30
     assert HARMLESS.encode() in kept  # so a secret would be seen
     assert HARMLESS in whole

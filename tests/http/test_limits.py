@@ -46,7 +46,7 @@ async def test_calls_beyond_the_limit_are_refused_with_a_time_to_wait():
 
     assert third.status == 429
     assert third.headers["retry-after"] == "1"
-    assert "as many requests under way as the server takes" in sentence(third)
+    assert "as many requests under way as the server allows" in sentence(third)
     assert refused == ["calls"]
     assert len(work.bodies) == 2
     for one in (first, second):
@@ -234,7 +234,7 @@ async def test_one_caller_cannot_open_the_sessions_of_others():
         assert last.status == status
     own = await call(app, "red").done()
 
-    assert "as many sessions open as the server takes" in sentence(own)
+    assert "as many sessions open as the server allows" in sentence(own)
     assert refused == ["sessions", "sessions"]
     for name in ("red", "blue"):
         assert (await call(app, name, mcp_session_id="s1").done()).status == 200

@@ -168,7 +168,7 @@ if sys.platform == "linux":
     FILES["memory.txt"] = (lambda path: path.symlink_to("/proc/self/mem"), "is a link out of the")
     FILES[os.fsdecode(b"\xff.md")] = (_of(b"lamp"), "its name is not UTF-8")
 if not ROOT:
-    FILES["locked-folder"] = (_locked_folder, "cannot be looked into: Permission denied")
+    FILES["locked-folder"] = (_locked_folder, "cannot be opened: Permission denied")
 
 
 def make(folder: Path) -> dict[str, str]:

@@ -229,7 +229,7 @@ async def test_where_only_parts_of_texts_match_no_count_is_asked_for(engine):
         second = await client.call_tool("qdrant-delete", wanted | {"confirm_count": 1})
 
     expected = (
-        "Nothing would be deleted.\nNote: Not deleted: 1 text of which only some parts match. "
-        "Give ids to delete whole texts: long."
+        "Nothing would be deleted.\nNote: Not deleted: 1 text with only some matching parts. To "
+        "delete them whole, give their ids: long."
     )
     assert said(first) == said(second) == expected

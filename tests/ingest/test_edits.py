@@ -74,7 +74,7 @@ def test_a_section_ends_at_the_next_heading_as_high_and_has_those_below_it():
         ("a b a b a b a", {"replace": "a", "with": "x"}, "occurs 4 times: line 1 ("),
         ("one\na\ntwo\na", {"replace": "a", "with": "x"}, "line 2 ('one a two a'); line 4"),
         ("the boat is red", {"replace": "the boat was red", "with": "x"}, "nearest is in line 1"),
-        ("the boat is red", {"replace": "zzz qqq", "with": "x"}, "as it stands there."),
+        ("the boat is red", {"replace": "zzz qqq", "with": "x"}, "copy a passage exactly."),
         ("# A\n## B\n", {"section": "C", "with": "x"}, "no section C: there are A, 'A > B'."),
         ("no", {"section": "C", "with": "x"}, "no section C: it has no headings."),
         ("# A\n## C\n# B\n## C\n", {"section": "C", "with": "x"}, "2 sections are called C"),

@@ -306,7 +306,7 @@ async def test_a_filling_that_dies_is_told_by_qdrant_collections_and_begun_anew(
         after = await listing.run({}, None)
         await services.close()
 
-    died = "The filling of vectors stopped: an unexpected OverflowError; it starts again in"
+    died = "The adding of missing vectors stopped: an unexpected OverflowError; it starts again in"
     for (seconds, text, notes), expected in zip(pauses, (1, 2), strict=True):
         assert (seconds, notes) == (expected, [f"{died} {expected} s."])
         assert text.endswith(f"\nNote: {died} {expected} s.")

@@ -148,9 +148,9 @@ async def test_secrets_are_masked_in_text_title_tags_and_metadata_unless_that_is
 
 @pytest.mark.parametrize("name", [KEYS["GitHub"], f"old-{KEYS['Stripe']}"])
 async def test_a_new_name_that_holds_a_secret_is_refused_without_it(services, name):
-    with pytest.raises(RequestError, match="The id holds a secret") as of_id:
+    with pytest.raises(RequestError, match="The id contains a secret") as of_id:
         await remember(services, "notes", "roses", id=name)
-    with pytest.raises(RequestError, match="name of the collection holds a secret") as of_place:
+    with pytest.raises(RequestError, match="name of the collection contains a secret") as of_place:
         await remember(services, name, "roses")
 
     assert name not in f"{of_id.value}{of_place.value}"

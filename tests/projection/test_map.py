@@ -113,7 +113,7 @@ async def test_a_hit_in_no_collection_of_the_map_has_no_place(services):
 
     assert seen.page.results[0].document.collection == "more"
     assert seen.places[0] is None
-    assert seen.notes == ("One result lies in no collection of this map, or without a vector.",)
+    assert seen.notes == ("1 result not on the map: in another collection, or without a vector.",)
 
 
 async def test_the_same_state_is_drawn_once_also_for_those_who_ask_at_the_same_time(services):
@@ -270,7 +270,7 @@ async def test_a_hit_whose_vector_cannot_be_read_has_no_place(engine, services):
     assert seen.map is first.map
     assert len(seen.places) > 2
     assert seen.places.count(None) >= len(seen.places) - 2
-    assert "lie in no collection of this map, or without a vector." in seen.notes[-1]
+    assert "not on the map: in another collection, or without a vector." in seen.notes[-1]
 
 
 async def test_without_the_model_the_hits_are_placed_and_the_query_is_not(encoder, services):

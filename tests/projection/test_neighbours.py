@@ -1,4 +1,4 @@
-"""The layout by neighbours: what is alike lies near, and what comes later is put among its like."""
+"""The layout by neighbours: similar texts are close, and what comes later is put among its like."""
 
 import asyncio
 from collections.abc import Sequence
@@ -110,7 +110,7 @@ async def test_a_stream_of_texts_does_not_put_the_layout_off(go):
         await remember(services, "notes", *corpus(30))
         seen = await services.projector.view(("notes",))
         assert (seen.map.coming, seen.map.panels[0].neighbours) == (True, None)
-        assert "in a minute or two" in seen.map.notes[-1]
+        assert "takes a minute or two" in seen.map.notes[-1]
         (first,) = services.projector.shelf.maps.values()
         await remember(services, "notes", "one more about copper")
         await services.projector.view(("notes",))

@@ -462,7 +462,7 @@ async def test_two_backups_to_one_folder_leave_each_other_alone(client, own, pla
     done = await asyncio.gather(*both, return_exceptions=True)
 
     (refused,) = [one for one in done if isinstance(one, RequestError)]
-    assert "is under way: wait for its end, or name another folder" in str(refused)
+    assert "is running: wait for it, or name another folder" in str(refused)
     assert {"Räume & co": 5, "notes": 50} in done
     assert await restore(own, place, [], quiet, replace=True) == {"Räume & co": 5, "notes": 50}
     assert sorted(one.name for one in tmp_path.iterdir()) == ["b", "engine"]

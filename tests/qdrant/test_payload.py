@@ -106,7 +106,7 @@ def test_a_point_without_text_names_what_it_has():
     text = of({"image": 3, "size": 2}).text
 
     assert text == (
-        "(no text here; payload keys: image, size. QDRANT_CONTENT_FIELDS may name the one to show)"
+        "(no text; payload keys: image, size. Name the one to show in QDRANT_CONTENT_FIELDS)"
     )
 
 

@@ -118,7 +118,7 @@ async def test_points_without_a_text_never_fill_a_page(engine):
     assert SAID[1] in texts(page)
     assert all(text in SAID for text in texts(listed)) or len(texts(listed)) <= 3
     assert 1 <= len(images.results) <= 3
-    assert texts(images)[0].startswith("(no text here; payload keys: file, width.")
+    assert texts(images)[0].startswith("(no text; payload keys: file, width.")
 
 
 async def test_of_two_vectors_that_fit_the_choice_is_said(engine):
@@ -220,7 +220,7 @@ async def test_upgrade_makes_the_indexes_that_strict_mode_asks_for(engine):
             with pytest.raises(Exception, match="upgrade strict --index year:"):
                 await find(services, SAID[1], "strict", query_filter=where)
         made = await bulk.complete("strict", {"year": "integer"})
-        with pytest.raises(RequestError, match="number is no type of index"):
+        with pytest.raises(RequestError, match="number is not an index type"):
             await bulk.complete("strict", {"year": "number"})
         again = await bulk.complete("strict", {"year": "integer"})
         found = await find(services, SAID[1], "strict", query_filter=where)

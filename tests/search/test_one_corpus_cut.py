@@ -1,4 +1,4 @@
-"""One corpus in one collection or cut into eight: the answer is the same (DESIGN 3.3).
+"""One corpus in one collection or cut into eight: the answer is the same.
 
 Both terms of the relevance are absolute and the idf is that of all searched collections, so a
 document's relevance does not depend on how the corpus is cut. Only the candidates can differ: eight

@@ -102,11 +102,11 @@ async def test_a_filter_and_dates_must_both_be_met_and_texts_without_dates_are_l
     [
         (
             {"since": "soon"},
-            "since is no date: 'soon'. Use 2026-10-31, May 2026, monday, last week, or 3 days, "
-            "2w, 3m, 1y for the time so long ago.",
+            "since is not a date: 'soon'. Use 2026-10-31, May 2026, monday, last week, or a time "
+            "ago: 3 days, 2w, 3m, 1y.",
         ),
-        ({"until": "2026-02-30"}, "until is no date: '2026-02-30'. Use 2026-10-31"),
-        ({"since": "1d", "until": "2026-10"}, "since is later than until: exchange them."),
+        ({"until": "2026-02-30"}, "until is not a date: '2026-02-30'. Use 2026-10-31"),
+        ({"since": "1d", "until": "2026-10"}, "since is later than until: swap them."),
     ],
 )
 async def test_what_is_no_period_is_refused(dates, sentence):

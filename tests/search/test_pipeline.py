@@ -70,7 +70,7 @@ async def test_a_default_collection_that_is_not_there_yet_is_no_error():
 
     assert (page.results, page.statuses) == ([], [])
     assert page.notes == [
-        'Nothing is stored there yet. collections=["*"] searches whatever there is.'
+        'Nothing is stored there yet. collections=["*"] searches all collections.'
     ]
 
 

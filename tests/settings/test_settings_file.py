@@ -10,7 +10,7 @@ from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.settings.environment import Settings, environment_names, load
 
 SHARED = pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
-RELATIVE = "is relative to the folder that the server happens to be started in: write the whole"
+RELATIVE = "is relative to the folder that the server happens to be started in: write an absolute"
 PATHS = [
     "QDRANT_LOCAL_PATH",
     "QDRANT_CACHE_PATH",
@@ -112,7 +112,7 @@ class TestFile:
                 load(named)
 
             assert str(caught.value) == (
-                f"The settings file {file} is not read: others may write to it: "
+                f"The settings file {file} is not read: others can write to it: "
                 f"run chmod go-w {file}."
             )
 

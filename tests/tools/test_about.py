@@ -13,7 +13,7 @@ async def test_a_description_is_written_down_on_either_engine(engine):
         told = await client.call_tool("qdrant-store", ABOUT)
         listed = await client.call_tool("qdrant-collections", {})
 
-    assert said(told) == 'About collection notes: "Letters since 2019".'
+    assert said(told) == 'Updated collection notes. Description: "Letters since 2019".'
     assert "about: Letters since 2019" in said(listed)
 
 
@@ -21,7 +21,7 @@ async def test_a_description_is_written_down_on_either_engine(engine):
     ("settings", "sentence"),
     [
         ({"qdrant_collections": ("other",)}, "may not use a collection named"),
-        ({"tenant_field": "tenant", "tenant_id": "a"}, "only the operator describes them"),
+        ({"tenant_field": "tenant", "tenant_id": "a"}, "only the operator can describe them"),
     ],
 )
 async def test_none_that_is_hidden_or_of_all_tenants_is_described(settings, sentence):
@@ -36,4 +36,4 @@ async def test_a_client_without_a_folder_gives_none():
         about = {"collection_name": "notes", "about": {"folder": "/"}}
         refused = await client.call_tool("qdrant-store", about)
 
-    assert "a client over HTTP can give none" in refusal(refused)
+    assert "A client over HTTP cannot set folders" in refusal(refused)

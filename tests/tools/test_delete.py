@@ -95,7 +95,7 @@ class TestByIds:
         versions = [one["version"] for one in result.structured_content["documents"]]
         assert kept == (
             f"Note: kept 30 days: id {', '.join(versions)}; "
-            "qdrant-store with that id alone brings it back."
+            "qdrant-store with only that id restores it."
         )
         assert [one["text"] for one in found.structured_content["results"]] == ["grass is green"]
         assert await count(engine) == 1
@@ -226,10 +226,10 @@ class TestByFilter:
             )
 
         lines = said(first).splitlines()
-        assert lines[0] == "4 points of notes would be deleted; nothing is yet. Such as:"
+        assert lines[0] == "Nothing is deleted yet. The filter matches 4 points of notes, such as:"
         assert len(lines) == 5
         assert all(re.fullmatch(r"- id \S{11} · a red thing \d", line) for line in lines[1:4])
-        assert lines[4] == "Call again with confirm_count=4 to delete; they are kept 30 days."
+        assert lines[4] == "Call again with confirm_count=4 to delete them, kept for 30 days."
         assert first.structured_content["count"] == 4
         assert len(first.structured_content["examples"]) == 3
         assert said(second).startswith("Deleted 4 points of notes.\nNote: kept 30 days: id ")
@@ -282,7 +282,7 @@ class TestByFilter:
         async with client_of(engine, collection_name="notes") as client:
             await colours(client)
             for arguments in ({}, {"ids": ["7"], "query_filter": RED}, {"confirm_count": 4}):
-                assert "one of the two" in refusal(await delete(client, **arguments))
+                assert "Give either ids" in refusal(await delete(client, **arguments))
         assert await count(engine) == 6
 
     async def test_more_points_than_a_page_are_deleted(self, engine, monkeypatch):

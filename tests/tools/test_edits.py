@@ -60,7 +60,7 @@ async def test_it_is_found_by_what_is_new_and_the_answer_says_where_that_is(engi
         page = await memory.client.call_tool("qdrant-find", {"query": "zeppelin hangar"})
 
         assert f"Changed: line {LONG.count(chr(10)) + 2}." in done
-        assert "The version before: id " in done
+        assert "Previous version: id " in done
         assert "The zeppelin hangar is closed." in said(page)
 
 
@@ -139,7 +139,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"id": "x", "edit": {"append": "a"}, "collection_name": "other"}, "does not move it"),
     ({"id": "x", "edit": {"append": "a"}, "seen": "0" * 16}, "else has changed"),
     ({"id": "x", "edit": {"append": "a" * 2_000_000}}, "longer than 2,000,000 characters"),
-    ({"edit": {"append": "a"}, "about": {"description": "b"}}, "about says something"),
+    ({"edit": {"append": "a"}, "about": {"description": "b"}}, "about describes a collection"),
 ]
 
 
@@ -177,7 +177,7 @@ async def test_secrets_that_an_edit_brings_are_masked(engine):
 
         assert key not in text
         assert text == "The key of the service:\nIt is [masked], for all."
-        assert "1 secret in it masked" in done
+        assert "Masked 1 secret." in done
 
 
 async def test_a_point_of_another_tool_is_edited_in_place(engine):
@@ -195,7 +195,7 @@ async def test_a_superseded_text_is_not_edited_by_mistake(engine, tenant):
         sentence = await memory.refused("store", id="old", edit={"append": "And Tuesdays."})
 
         assert "was superseded by id " in sentence
-        assert sentence.endswith("of notes: edit that one.")
+        assert sentence.endswith("in notes: edit that one.")
 
 
 async def test_one_that_has_expired_comes_back_with_the_edit(engine, tenant):
@@ -206,7 +206,7 @@ async def test_one_that_has_expired_comes_back_with_the_edit(engine, tenant):
             "qdrant-store", {"id": "x", "edit": {"append": "All year."}}
         )
 
-        assert said(done).startswith("Brought back")
+        assert said(done).startswith("Restored")
         assert "expires_at" not in await memory.get("x")
 
 

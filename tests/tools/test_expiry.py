@@ -53,7 +53,7 @@ async def test_what_has_expired_is_found_and_listed_no_more_and_is_kept(engine, 
         got = await memory.ask("get", ids=["x"])
         assert got["documents"][0]["text"] == OFFER
         assert got["documents"][0]["expires_at"] == PAST
-        assert f"@{PAST}: qdrant-store with that id alone brings it back" in got["notes"][0]
+        assert f"@{PAST}: qdrant-store with only that id restores it" in got["notes"][0]
         assert (await memory.get(f"x@{PAST}"))["text"] == OFFER
 
 
@@ -65,7 +65,7 @@ async def test_it_is_brought_back_like_any_version(engine, tenant):
             assert await found(memory, query="boat 7") == []
             done = await memory.client.call_tool("qdrant-store", {"id": by})
 
-            assert said(done).startswith("Brought back in collection notes")
+            assert said(done).startswith("Restored in collection notes")
             assert await found(memory, query="boat 7") != []
             assert "expires_at" not in await memory.get("x")
 

@@ -141,9 +141,9 @@ async def test_a_text_that_has_not_changed_since_a_time_is_as_it_was_then(engine
     assert (one["text"], done["missing"]) == (LONG, [])
     assert done["notes"][0] == "id x has not changed since that time."
     assert later.endswith(
-        "Note: no version of id x at that time is kept: read it as it is now, without @."
+        "Note: no version of id x from that time is kept; the id without @ gives the present text."
     )
-    assert "no version of id dated at that time" in dated  # when it was stored is not known
+    assert "no version of id dated from that time" in dated  # when it was stored is not known
     assert twice == "x is in archive, notes: pass collection_name."
 
 
@@ -180,7 +180,7 @@ async def test_a_version_is_restored_by_its_id_alone(engine):
         await memory.store("the boat is red")
         before = (await memory.store("the boat is blue"))["before"]
 
-        said = "An earlier version comes back as it was: give its id alone."
+        said = "An earlier version is restored unchanged: give only its id."
         assert await memory.refused("store", id=before, tags=["a"]) == said
         assert (await memory.get("x"))["text"] == "the boat is blue"
 
@@ -240,12 +240,13 @@ async def test_a_version_that_could_not_be_kept_is_said_and_the_text_is_changed(
         told = await memory.refused("get", ids=["x"])
 
         assert said(changed) == (
-            "Updated in collection notes: id x. The version before was not kept: The disk is full."
+            "Updated in collection notes: id x. The previous version was not kept: The disk is "
+            "full."
         )
         assert said(gone) == (
             "Deleted: notes (id x) · the boat is blue\nNote: not kept: The disk is full."
         )
-        assert told.endswith("Note: not looked for earlier versions: The disk is full.")
+        assert told.endswith("Note: earlier versions could not be read: The disk is full.")
 
 
 async def test_without_a_history_answers_say_nothing_of_one(engine):
@@ -257,5 +258,5 @@ async def test_without_a_history_answers_say_nothing_of_one(engine):
         gone = await memory.ask("delete", ids=["x"])
 
     assert "before" not in changed
-    assert said(sure).endswith("Call again with confirm_count=1 to delete for good.")
+    assert said(sure).endswith("Call again with confirm_count=1 to delete them for good.")
     assert gone["documents"] == [{"collection": "notes", "id": "x", "points": 1}]

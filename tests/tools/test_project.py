@@ -145,7 +145,7 @@ async def test_the_text_stays_under_1500_bytes():
         assert text.startswith(
             "Map of 30 collections, 120 points, by fake/Bag-of-Words. Its 2 axes"
         )
-        assert "The query fell nearest to 'Sammlung" in text
+        assert "The query is nearest to 'Sammlung" in text
         assert re.search(r"\(\d+ more\)$", text)
 
 
@@ -159,9 +159,9 @@ async def test_the_text_of_a_small_map():
 
         map_line, fell, group = text.splitlines()
         assert map_line == (
-            "Map of notes, 2 points, by fake/Bag-of-Words. Its 2 axes show 100% of the differences."
+            "Map of notes, 2 points, by fake/Bag-of-Words. Its 2 axes explain 100% of the variance."
         )
-        assert fell == "The query fell nearest to notes (0.87)."
+        assert fell == "The query is nearest to notes (0.87)."
         assert group == "- notes: 2 points, spread 0.50"
 
 
@@ -169,7 +169,7 @@ async def test_one_point_nothing_and_keywords_only():
     async with memory_engine() as engine, memory_server(engine=engine) as client:
         assert said(await project(client)) == "No map: there is nothing to draw."
         await store(client, "one", "alpha")
-        assert "All its points are alike, and lie in one place." in said(await project(client))
+        assert "All its points coincide." in said(await project(client))
         bm25 = {"bm25": models.SparseVectorParams(modifier=models.Modifier.IDF)}
         await foreign(engine, "words", {1: {"text": "alpha"}}, sparse=bm25)
         result = await project(client, collections=["words"])
@@ -193,7 +193,7 @@ async def test_what_cannot_be_asked_is_refused_in_a_sentence():
             ({"query": "w" * 8_001}, "query is longer than 8000 characters: ask for less."),
             (
                 {"colections": "red"},
-                "There is no argument 'colections'; there are: collections, query, "
+                "There is no argument 'colections'. The arguments are: collections, query, "
                 "dimensions, limit, points.",
             ),
         ):

@@ -238,7 +238,7 @@ def test_metadata_has_room_in_order_and_the_first_text_always_has_its_own():
 
     assert (fitting, notes) == ([noted(2, 10), noted(3, 10)], [])
     assert [one.metadata for one in shown] == [found[0].metadata, None, None]
-    assert left == ["Metadata left out for its length, to be asked for with qdrant-get: id 2, 3."]
+    assert left == ["Metadata left out because of its length; qdrant-get returns it: id 2, 3."]
 
 
 def test_a_page_of_whole_texts_is_cut_in_its_metadata_alone():
@@ -249,7 +249,7 @@ def test_a_page_of_whole_texts_is_cut_in_its_metadata_alone():
 
     assert [one.document.metadata for one in page.results] == [{"k": "v" * 90}, None]
     assert page.notes[0] == "A note."
-    assert page.advice[0].startswith("Metadata left out for its length")
+    assert page.advice[0].startswith("Metadata left out because of its length")
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ CASES = [
     ({"id": "x", "moved_from": "archive", "collection_name": "archive"}, "is in archive already"),
     ({"id": "x"}, "is in notes already"),
     ({"id": "x", "seen": "0" * 16, "tags": ["b"]}, "somebody else has changed or deleted"),
-    ({"id": "x", "metadata": {"created_at": "soon"}}, "metadata.created_at is no date"),
+    ({"id": "x", "metadata": {"created_at": "soon"}}, "metadata.created_at is not a date"),
     ({"id": "x", "tags": {"a": 1}}, "tags must be a list."),
     ({"tags": ["a"]}, "information is empty"),
 ]

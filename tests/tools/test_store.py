@@ -295,7 +295,7 @@ class TestIdsOfTextsThatAreNoMore:
             await client.call_tool("qdrant-delete", {"ids": [new]})
             revived = await stored(client, id=old, information="it is Zoe's")
 
-        sentence = f"{old} was superseded by id {new} of notes: "
+        sentence = f"{old} was superseded by id {new} in notes: "
         assert [one for one in answers if sentence not in one] == []
         assert texts == 2
         assert "Superseded" in said(again)
@@ -315,7 +315,7 @@ class TestIdsOfTextsThatAreNoMore:
             answer = await refused(client, id=old, information=NEW, **where)
             texts = await count(engine)
 
-        assert answer.endswith(" It is of notes.")
+        assert answer.endswith(" It is in collection notes.")
         assert texts == 1
 
     async def test_versions_and_parts_of_texts_are_not_names_of_new_ones(self, engine):
@@ -329,7 +329,7 @@ class TestIdsOfTextsThatAreNoMore:
             ]
             texts = await count(engine)
 
-        assert answers[0].endswith("It is an earlier version: give the id alone to bring it back.")
+        assert answers[0].endswith("It is an earlier version: give only its id to restore it.")
         assert answers[1].endswith("The text x has 1 part now.")
         assert texts == 1
 

@@ -186,9 +186,9 @@ class TestFind:
         async with memory_server(encoder) as client:
             stored = await store(client, "roses need sun")
 
-        assert "once the model is there" not in said(stored)
+        assert "once the model is ready" not in said(stored)
         assert said(stored).endswith(
-            "Found by keywords only, until this is mended: The model fake/Bag-of-Words is failed."
+            "Found by keywords only, until this is fixed: The model fake/Bag-of-Words is failed."
         )
 
     async def test_without_a_model_the_answer_says_keywords_only(self):
@@ -198,7 +198,7 @@ class TestFind:
             stored = await store(client, "roses need sun")
             result = await find(client, "roses")
 
-        assert "Found by keywords now, by meaning once the model is there." in said(stored)
+        assert "Found by keywords now, and by meaning once the model is ready." in said(stored)
         assert "Note: notes: keywords only: The model fake/Bag-of-Words is downloading." in said(
             result
         )
@@ -248,7 +248,7 @@ class TestFind:
 
         (found,) = result.structured_content["results"]
         assert found["id"] == "7"
-        assert found["text"].startswith("(no text here; payload keys: file, width.")
+        assert found["text"].startswith("(no text; payload keys: file, width.")
 
     async def test_a_store_tells_of_the_collection_of_a_folder_that_was_renamed(self, tmp_path):
         (tmp_path / "old").mkdir()
@@ -260,7 +260,7 @@ class TestFind:
                 stored = await store(inside, "new roses", None)
                 named = await store(inside, "more roses", "garden")
 
-        assert "The folder of collection garden is gone, and may be this one" in said(stored)
+        assert "The folder of collection garden no longer exists" in said(stored)
         assert "is gone" not in said(named)
 
     async def test_in_a_folder_its_collection_is_searched_and_stored_into(self, tmp_path):
@@ -312,7 +312,7 @@ BAD_FINDS = [
     ({"query": "q", "limit": 1.5}, "limit must be a whole number."),
     ({"query": "q", "score_threshold": 1.5}, "score_threshold must be at most 1"),
     ({"query": "q", "mode": "long"}, "mode must be 'minimal' or 'full'."),
-    ({"query": "q", "limits": 3}, "There is no argument 'limits'; there are: query, collections,"),
+    ({"query": "q", "limits": 3}, "There is no argument 'limits'. The arguments are: query,"),
     ({"query": "q", "filter": None}, "There is no argument 'filter'"),
     ({"query": "q", "scoreThreshold": 1}, "There is no argument 'scoreThreshold'"),
     ({"query": "q", "tuning": {"top_k": 3}}, "tuning has no 'top_k': see its description."),
@@ -324,8 +324,8 @@ BAD_FINDS = [
     ({"query": "q", "tuning": "fast"}, "tuning: An object was expected"),
     ({"query": "q", "tuning": ["fast"]}, "tuning must be"),
     ({"query": "q", "query_filter": {"most": []}}, "'most' is not one of must, should, must_not"),
-    ({"query": "q", "query_filter": "project=atlas"}, "this string is not one in JSON."),
-    ({"query": "q", "query_filter": "[" * 100_000}, "this string is not one in JSON."),
+    ({"query": "q", "query_filter": "project=atlas"}, "this string is not a JSON object."),
+    ({"query": "q", "query_filter": "[" * 100_000}, "this string is not a JSON object."),
     ({"query": "q", "query_filter": "[]"}, "query_filter must be an object."),
     ({"query": "q", "query_filter": {"must": [{"key": "a\x00"}]}}, "NUL character"),
     ({"query": "q", "query_filter": {"must": [LEAF] * 65}}, "at most 64 conditions"),
@@ -336,7 +336,7 @@ BAD_FINDS = [
     ({"query": "q", **{f"k{n}": 1 for n in range(20_000)}}, "There is no argument 'k0'"),
 ]
 BAD_STORES = [
-    ({}, "information is empty: give the text to remember, or the id of a stored one"),
+    ({}, "information is empty: give the text to remember, or the id of a stored text"),
     ({"information": "  "}, "information is empty: give the text to remember,"),
     ({"information": "x" * (MAX_TEXT + 1)}, f"longer than {MAX_TEXT} characters: split it."),
     ({"information": "a\x00"}, "The text contains a NUL character: remove it."),
@@ -351,7 +351,7 @@ BAD_STORES = [
     ),
     ({"information": "a", "collection_name": "a/b"}, "cannot be a collection's name"),
     ({"information": "a", "collection_name": "\x00"}, "The text contains a NUL character"),
-    ({"information": "a", "metadata": "not json"}, "this string is not one in JSON."),
+    ({"information": "a", "metadata": "not json"}, "this string is not a JSON object."),
     ({"information": "a", "metadata": "[1]"}, "metadata must be an object."),
     ({"information": "a", "metadata": [1]}, "metadata must be an object."),
     ({"information": "a", "metadata": {"k": ["v\x00"]}}, "NUL character"),
@@ -531,7 +531,7 @@ async def test_documents_that_have_no_room_are_named_by_what_gives_them():
 
     assert [one["id"] for one in got.structured_content["documents"]] == ["1"]
     assert got.structured_content["missing"] == []
-    assert "Left out for their length, to be asked for in another call: 2, 3." in said(got)
+    assert "Left out because of their length; ask for them in another call: 2, 3." in said(got)
     assert len(huge.structured_content["documents"][0]["text"]) == MAX_CHARACTERS
     assert f"is cut after 60,000 of {len(text) * 3:,} characters" in said(huge)
 
@@ -543,7 +543,7 @@ async def test_an_update_says_what_it_kept():
         got = await client.call_tool("qdrant-get", {"ids": ["plan"]})
 
     assert said(done).startswith(
-        "Updated in collection notes: id plan. Kept as before: metadata. The version before: id"
+        "Updated in collection notes: id plan. Unchanged: metadata. Previous version: id"
     )
     (document,) = got.structured_content["documents"]
     assert (document["text"], document["metadata"]) == ("moss", {"bed": 1})
@@ -607,7 +607,7 @@ class TestStore:
             (NO_TIMES, "is no time between the years 1 and 9999 in UTC"),
             (
                 ["last summer", "2026-13", "", ["2026-01-01"]],
-                "is no date such as 2026-05-31",
+                "is not a date such as 2026-05-31",
             ),
         ],
     )
@@ -638,7 +638,7 @@ class TestStore:
 
         assert said(first) == "Remembered in collection notes (new collection): id plan."
         assert said(again).startswith(
-            "Updated in collection notes: id plan. The version before: id plan@"
+            "Updated in collection notes: id plan. Previous version: id plan@"
         )
         parts = long.structured_content["parts"]
         assert f"in collection notes in {parts} parts: id " in said(long)
@@ -679,7 +679,7 @@ class TestStore:
             got = await client.call_tool("qdrant-get", {"ids": ["plan"]})
 
         assert (
-            "id plan has parts of two versions, or lacks some: an update was cut short. "
+            "id plan has parts of two versions, or lacks some: an update was interrupted. "
             "Store its text again under that id."
         ) in got.structured_content["notes"]
 
@@ -690,7 +690,7 @@ class TestStore:
             done = await store(client, "moss", id=parts[2])
 
         assert said(done).startswith(
-            f"Updated in collection notes instead of all its {len(parts)} parts: id plan. The"
+            f"Updated in collection notes instead of all its {len(parts)} parts: id plan. Previous"
         )
 
     async def test_an_id_of_another_collection_makes_no_second_memory_unasked(self):
@@ -711,7 +711,7 @@ class TestStore:
                 "collection_name='inbox' to store the text here as well."
             )
         assert said(right).startswith(
-            "Updated in collection plants: id plan. The version before: id plan@"
+            "Updated in collection plants: id plan. Previous version: id plan@"
         )
         assert said(both) == "Remembered in collection inbox: id plan."
         assert said(again).startswith("Updated in collection inbox: id plan.")
@@ -829,7 +829,7 @@ async def test_many_collections_come_by_the_page_with_what_each_is_about():
     first = pages[0].structured_content["collections"][-1]["name"]
     assert len(pages) == 2
     assert said(pages[0]).endswith(
-        f" of 71 collections: go on with after={first}, or give a pattern."
+        f" of 71 collections: continue with after={first}, or give a pattern."
     )
     assert all(tokens(said(page)) <= 800 for page in pages)
     assert "- soups: 0 points; about: Soups of all kinds (keywords only" in said(pages[1])
@@ -1087,9 +1087,7 @@ async def test_every_tool_shows_and_takes_the_same_id(engine, given, shown):
     assert said(done).endswith(f": id {shown}.")
     assert f"notes (id {shown}, " in said(found)
     assert said(got).startswith(f"notes (id {shown})\n> roses need sun\n")
-    assert said(updated).startswith(
-        f"Updated in collection notes: id {shown}. The version before: "
-    )
+    assert said(updated).startswith(f"Updated in collection notes: id {shown}. Previous version: ")
     assert f" Superseded: id {shown}." in said(newer)
     deleted = f"Deleted: notes (id {shown}) · roses need sun and water"
     assert said(gone).splitlines()[0] == deleted

@@ -35,7 +35,7 @@ OUT_OF_REACH = [  # the request, and the gate that hides the text
     ({"collections": ["notes"]}, "Scope: it is in mail, and the search covers notes."),
     ({"query_filter": {"must": [{"key": "title", "match": {"value": "Pot"}}]}}, "query_filter"),
     ({"tags": ["house"]}, "It has none of the tags: its own are none."),
-    ({"since": "2030-01-01"}, "It is not of these dates: its own is 20"),
+    ({"since": "2030-01-01"}, "It is outside these dates: its own date is 20"),
     ({"score_threshold": 0.99}, "It is below score_threshold 0.99."),
     ({"query": '"parcel is flower" pot'}, "It does not have the words in quotes as"),
     (
@@ -80,7 +80,7 @@ async def test_a_text_below_the_page_is_shown_by_the_limit_that_is_named(service
     page = await services.pipeline.search(shown)
 
     assert page.results[int(place) - 1].document.document == "lock"
-    assert "It has no word of the question." in said
+    assert "It has none of the question's words." in said
     assert "less than a quarter of the best relevance is left out" in said
 
 
@@ -90,7 +90,7 @@ async def test_a_text_that_has_expired_can_be_brought_back(services):  # noqa: F
     await services.store.store(new, "notes")
     said = await why(services, "parade today", "parade")
 
-    assert "It expired on 2020-01-01T00:00:00+00:00: qdrant-store with that id alone" in said
+    assert "It expired on 2020-01-01T00:00:00+00:00: qdrant-store with only that id" in said
 
 
 @on_both_engines
@@ -118,7 +118,7 @@ async def test_a_copy_stands_for_the_text(services):  # noqa: F811
     await remember(services, "copies", "A barometer hangs in the hall.", id="second")
     both = [await why(services, "barometer hall", one) for one in ("first", "second")]
 
-    assert sum("has the same words, and stands for it." in said for said in both) == 1
+    assert sum("has the same text, and is shown in its place." in said for said in both) == 1
 
 
 @on_both_engines
@@ -135,7 +135,9 @@ async def test_a_superseded_text_names_its_successor(services):  # noqa: F811
 async def test_a_text_that_was_deleted_can_be_brought_back(services):  # noqa: F811
     (old,), _ = await services.lookup.located(["shed"])
     await services.deletion.delete(old, keep=True)
-    with pytest.raises(RequestError, match=r"'shed' any more\. Its last version is shed@.* back"):
+    with pytest.raises(
+        RequestError, match=r"'shed' any more\. Its last version is shed@.* restores"
+    ):
         await why(services, "spare key", "shed")
 
 

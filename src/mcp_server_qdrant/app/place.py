@@ -34,7 +34,7 @@ def hold(settings: Settings) -> FileLock:
         place(settings).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock.acquire(blocking=False)
     except Timeout:
-        raise InUse("Another process is the service of this Qdrant server.") from None
+        raise InUse("Another process already serves this Qdrant server to its clients.") from None
     except OSError as error:
         raise EngineUnavailable(f"QDRANT_CACHE_PATH cannot be used: {error.strerror}.") from error
     return lock

@@ -237,7 +237,9 @@ class Services:
         Raises RequestError if tenants share the collections.
         """
         if self.shared.settings.tenant_field:
-            raise RequestError("Tenants share collections here: only the operator describes them.")
+            raise RequestError(
+                "Tenants share collections here: only the operator can describe them."
+            )
         await self.store.ensure(name, create=create)
         bulk = Bulk(self.shared.client, ())
         if description is not None:
@@ -326,7 +328,7 @@ class Shared:
         if settings.rerank:
             self.rerank.reranker.start()
         if tending and not settings.qdrant_read_only:
-            self.filling = self.tasks.start("The filling of vectors", self._backfill.run)
+            self.filling = self.tasks.start("The adding of missing vectors", self._backfill.run)
             if own := self._known.get(self._fixed):  # the folders belong to TENANT_ID
                 own.background.start()
         if tending and isinstance(client, EdgeClient) and (folder := settings.qdrant_daily_backup):

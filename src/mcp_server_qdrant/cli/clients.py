@@ -68,7 +68,7 @@ CLIENTS: Mapping[str, McpClient] = {
     "vscode": McpClient("VS Code", "Code/User/mcp.json", "servers"),
 }
 EVENTS = "SessionStart", "UserPromptSubmit"
-TRUST = "Codex runs new hooks once you have trusted them: see /hooks in it."
+TRUST = "Codex runs new hooks only after you trust them: use its command /hooks."
 # The clients whose hooks can pass text to an agent; Cursor's can do so only at the start.
 HOOKS: Mapping[str, McpClient] = {
     "claude-code": McpClient("Claude Code", "~/.claude/settings.json", "hooks", EVENTS),
@@ -95,7 +95,7 @@ def with_hooks(file: McpClient, held: Config, command: str | None) -> Config:
     for event in file.events:
         groups = section.pop(event, [])
         if not isinstance(groups, list):
-            raise ConfigError(f"{file.path} must hold a list in {event!r}: mend it.")
+            raise ConfigError(f"{file.path} must hold a list in {event!r}: fix it.")
         others = [group for group in groups if not _is_ours(group)]
         if found := [*others, *(ours if command else ())]:
             section[event] = found
@@ -220,11 +220,11 @@ def _parse(client: McpClient, text: str) -> Config:
             read = json.loads(_strict_json(text) if text.strip() else "{}")
     except (ValueError, RecursionError) as error:
         why = f" ({error})" if isinstance(error, ValueError) else ""
-        raise ConfigError(f"{client.path} is not {form}{why}: mend it, or move it away.") from error
+        raise ConfigError(f"{client.path} is not {form}{why}: fix it, or move it away.") from error
     if not isinstance(read, dict) or not isinstance(read.get(client.section, {}), dict):
         raise ConfigError(
-            f"{client.path} must hold an object, and so must {client.section!r} in it: mend it, or "
-            "move it away."
+            f"{client.path} must hold an object, and so must {client.section!r} in it: fix it, "
+            "or move it away."
         )
     return read
 

@@ -48,17 +48,17 @@ Finding = dict[str, Any]
 VARIABLE = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]+")
 # Check -> (settings, of which the first that is set may be wrong; fix if none of them is set).
 BEHIND = {
-    "settings": ((), "Mend the settings file, or start without it."),
+    "settings": ((), "Fix the settings file, or start without it."),
     "engine": (("QDRANT_URL", "QDRANT_LOCAL_PATH"), f"export QDRANT_LOCAL_PATH='{WRITABLE}'"),
     "embedding service": (
         (),  # without its address the texts might go to another service
-        "Check the service and the network, or set EMBEDDING_SERVICE_URL to one that answers, "
-        "EMBEDDING_API_KEY to a key that it takes.",
+        "Check the service and the network, or set EMBEDDING_SERVICE_URL to one that answers and "
+        "EMBEDDING_API_KEY to a key that it accepts.",
     ),
     "model": (
         ("EMBEDDING_MODEL_PATH",),
-        "export EMBEDDING_MODEL_PATH='<folder of the model>'  (or connect to the network; "
-        "EMBEDDING_PROVIDER=none does without a model)",
+        "export EMBEDDING_MODEL_PATH='<folder of the model>'  (or connect to the network, or set "
+        "EMBEDDING_PROVIDER=none to do without a model)",
     ),
     "reranker": (("RERANK_URL",), ""),
 }
@@ -179,7 +179,7 @@ class Examination:
             return False
         for name, (value, origin) in self.given.items():
             self._add("settings", f"{name}={masked_value(name, value)} (from {origin})")
-        self._add("settings", "All others have their default; docs/settings.md lists them.")
+        self._add("settings", "All others have their defaults; docs/settings.md lists them.")
         for note in notes:
             self._add("settings", f"{note}.")
         self._sources(self.settings, "SYNC_SOURCES")
@@ -232,7 +232,7 @@ class Examination:
     async def _model(self) -> None:
         settings, encoder = self.settings, self.services.encoders.default
         if settings.embedding_provider == "none":
-            self._add("model", "None: EMBEDDING_PROVIDER is none, and keywords are searched.")
+            self._add("model", "None: EMBEDDING_PROVIDER is none, so only keywords are searched.")
             return
         await frame.load_model(encoder, MODEL_SECONDS)
         if encoder.state in ("loading", "downloading"):
@@ -298,7 +298,7 @@ class Examination:
             fix = self._set("COLLECTION_NAME", near[0])
             self._problem("collection", f"{text}, and {near[0]} does.", fix)
         else:
-            self._add("collection", f"{text} yet; the first store makes it.")
+            self._add("collection", f"{text} yet; the first store creates it.")
 
     async def _round_trip(self, scratch: str) -> None:
         """Store and find a text, in a collection that is always deleted afterwards."""
@@ -331,7 +331,7 @@ class Examination:
             try:
                 read = clients.read_config(client)
             except ConfigError as error:
-                fix = f"Mend {client.path}, then: {AGAIN}"
+                fix = f"Fix {client.path}, then: {AGAIN}"
                 self._problem("client", f"{client.title}: {error}", fix)
                 continue
             for name, project, entry in clients.find_entries(client, read):
@@ -350,7 +350,7 @@ class Examination:
                     fix = f"Check that engine, or change {named or 'it'} in {client.path}"
                     self._problem("client", f"{where}: {error}", fix)
                 except ConfigError as error:
-                    fix = f"Mend {client.path}, then: {AGAIN}"
+                    fix = f"Fix {client.path}, then: {AGAIN}"
                     if wrong := _find_named(str(error), env):
                         fix = f"Remove {wrong} from {client.path}"
                     elif not project:
@@ -372,11 +372,11 @@ def _try_entry(entry: clients.Entry) -> str:
     """The result of testing an entry, which is started only if it is this server."""
     program = clients.other_program(entry)
     if program == clients.ADDRESS:
-        return "an address, which is not called from here"
+        return "a URL, which is not tested from here"
     if program:
         return f"starts another program ({program}), which is not started here"
     if "${" in json.dumps(entry, default=str):
-        return "has variables that only the client knows; not started"
+        return "has variables that only the client knows, so it was not started"
     return f"starts {clients.try_start(entry, without_settings(), engine=True)}"
 
 

@@ -79,7 +79,7 @@ async def evaluate(
     if (queries is None) == (why is None):
         raise click.UsageError("Give either --queries or --why.")
     if recall and not why:
-        raise click.UsageError("--recall goes with --why.")
+        raise click.UsageError("--recall needs --why.")
     if why:
         await _explain(*why, collections, recall=recall)
         return

@@ -30,7 +30,7 @@ INTERRUPTED = 130
 MINUTES = 90  # seconds from which the time left is shown in minutes
 LOG_SECONDS = 10.0  # between two lines of progress in a log
 LOAD_SECONDS = 900.0  # timeout of a model's download and loading
-GOES_ON = "Interrupted; the same command goes on from here."
+GOES_ON = "Interrupted; run the same command again to continue."
 
 logger = logging.getLogger(__name__)
 

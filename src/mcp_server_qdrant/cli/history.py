@@ -10,7 +10,7 @@ from mcp_server_qdrant.core.notation import cite, own_id, plain, plural
 @click.command()
 @click.argument("wanted", required=False, metavar="[ID]")
 @click.option("--collection", help="The text's collection, if several have this ID.")
-@click.option("--restore", is_flag=True, help="Bring the version back.")
+@click.option("--restore", is_flag=True, help="Restore the version.")
 @click.option("--erase", is_flag=True, help="Erase it, or all versions of the text, for good.")
 @frame.as_command()
 async def history(
@@ -21,7 +21,7 @@ async def history(
     With ID@TIME, as in the list, show the text of that version.
     """
     if (restore and erase) or (not wanted and (restore or erase)):
-        raise click.UsageError("--restore and --erase take an ID, and exclude each other.")
+        raise click.UsageError("--restore and --erase need an ID, and cannot be combined.")
     from mcp_server_qdrant.app.upkeep import check_writable, erase_traces
 
     read = frame.load_settings()
@@ -37,7 +37,7 @@ async def history(
             if restore:
                 done = await services.revision.restore(one)
                 shown = own_id(done.collection, done.ids[0], done.document)
-                click.echo(f"Brought back in {cite(done.collection)}: id {cite(shown)}.")
+                click.echo(f"Restored in {cite(done.collection)}: id {cite(shown)}.")
             else:
                 click.echo("\n".join(map(plain, one.document.text.splitlines())))
         elif restore:

@@ -163,7 +163,7 @@ def summary(report: "Report", collection: str, *, dry_run: bool) -> Iterator[str
     counts = ", ".join(f"{len(paths):,} {word}" for _, word, paths in changes)
     counts += f", {report.unchanged:,} unchanged, {len(report.problems):,} not read"
     if dry_run:
-        yield f"{collection}: would be {counts}."
+        yield f"{collection} (dry run): {counts}."
         for mark, _, paths in changes:
             for path in paths:
                 was = f", moved from {report.moved[path]}" if path in report.moved else ""
@@ -174,14 +174,17 @@ def summary(report: "Report", collection: str, *, dry_run: bool) -> Iterator[str
     if not report.files and not report.problems:
         yield "There are no files to read here: hidden and ignored ones are left out."
     if report.pending:
-        yield "Found by keywords for now; the server adds the vectors once the model is there."
+        yield (
+            "Only keywords find these texts for now; the server adds the vectors once the model is "
+            "ready."
+        )
     if report.masked:
-        yield f"{plural(report.masked, 'secret')} in these texts masked."
+        yield f"{plural(report.masked, 'secret')} masked in these texts."
     if report.notes:
         yield f"Stored, with a note ({len(report.notes):,}):"
         yield from (f"  {printable(path)} {note}" for path, note in report.notes)
     if report.problems:
         yield f"Not read ({len(report.problems):,}):"
     for problem in sorted(report.problems, key=lambda one: one.path):
-        kept = " (what was stored of it stays)" if problem.kept else ""
+        kept = " (its stored text is kept)" if problem.kept else ""
         yield f"  {printable(problem.path)} {problem.reason}{kept}"

@@ -23,7 +23,7 @@ from mcp_server_qdrant.settings import environment
 from mcp_server_qdrant.settings.environment import Settings
 
 RECALL_PATH = "QDRANT_RECALL_PATH"
-STORED_LATER = "Interrupted; the clients are set up, and their server goes on with the folders."
+STORED_LATER = "Interrupted; the clients are set up, and the server continues with the folders."
 
 
 @click.command()
@@ -46,7 +46,8 @@ STORED_LATER = "Interrupted; the clients are set up, and their server goes on wi
     "removed",
     multiple=True,
     metavar="PATH|NAME",
-    help="A folder or a client's sessions to stop following, or a file with our block. Repeatable.",
+    help="A folder or a client's sessions not to follow any more, or a file with our block. "
+    "Repeatable.",
 )
 @click.option(
     "--sessions",
@@ -58,14 +59,14 @@ STORED_LATER = "Interrupted; the clients are set up, and their server goes on wi
 @click.option(
     "--recall/--no-recall",
     default=None,
-    help="Add or remove hooks that tell agents what is stored, at the start and per prompt.",
+    help="Add or remove hooks that show agents stored texts at the start and with each prompt.",
 )
 @click.option(
     "--agents-file",
     "files",
     multiple=True,
     metavar="FILE",
-    help="A CLAUDE.md or AGENTS.md to add our block to: when to search and store. Repeatable.",
+    help="A CLAUDE.md or AGENTS.md to get a block on when to search and store. Repeatable.",
 )
 @click.option("--url", help="A Qdrant server. Default: the engine of the settings, else this disk.")
 @click.option("--name", default="qdrant", show_default=True, help="The server's name in clients.")
@@ -82,7 +83,7 @@ def init(
     recall: bool | None,
     yes: bool,
 ) -> None:
-    """Set this server up in your MCP clients, by a few questions or by flags.
+    """Set up this server in your MCP clients, by a few questions or with flags.
 
     Shows each change and keeps a copy of the old file. Folders and sessions that a client already
     follows stay. Then it loads the model, reads the folders and searches.
@@ -231,7 +232,7 @@ def _configure(
     try:
         started = clients.try_start(entry, environment.without_settings())
     except ConfigError as error:
-        raise ConfigError(f"Nothing was written: this does not start: {error}") from error
+        raise ConfigError(f"Nothing was written, because this does not start: {error}") from error
     frame.show("")
     click.echo(f"{client.title} will start {started}.")
 
@@ -241,8 +242,9 @@ def _configure(
             raise ConfigError(f"{client.path} was changed meanwhile: run this again.")
         return {**held, client.section: {**servers, name: entry}}
 
-    # The old command is not shown, because its arguments may be keys.
-    old = {key: one for key, one in before.items() if key not in ("command", "args")}
+    # An old command is shown only if it stays, because its arguments may be keys.
+    hidden = [key for key in ("command", "args") if before.get(key) != entry[key]]
+    old = {key: one for key, one in before.items() if key not in hidden}
     was_shown = _json_lines({name: _hide_values(old)} if old else {})
     then, write = f"Restart {client.title}.", partial(clients.write, client, change)
     new = _json_lines({name: _hide_values(entry)})
@@ -272,7 +274,7 @@ def _hook_steps(
     """The steps that add recall hooks for that place to these clients, or remove them."""
     steps = dict[str, Callable[[], None]]()
     if recall is not None and not HOOKS.keys() & chosen:
-        raise ConfigError(f"--recall goes with --client {', '.join(HOOKS)}.")
+        raise ConfigError(f"--recall needs --client {', '.join(HOOKS)}.")
     for flag, file in HOOKS.items() if recall is not None else ():
         line = shlex.join([*_command(None), "recall", str(place), flag]) if recall else None
         if flag in chosen:
@@ -342,8 +344,9 @@ def _write(
     if ask and not click.confirm(f"Write {path}?", default=True, err=True):
         return
     backup = write(datetime.now())
-    kept = f"; what was there is in {backup.name}" if backup else ""
-    click.echo(f"Written: {path}{kept}. {then}".rstrip())
+    done = "Written" if path.exists() else "Deleted, because nothing else was in it"
+    kept = f"; the old file is {backup.name}" if backup else ""
+    click.echo(f"{done}: {path}{kept}. {then}".rstrip())
 
 
 def _try_out(settings: Settings, first: Mapping[str, str]) -> None:

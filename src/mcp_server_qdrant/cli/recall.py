@@ -29,7 +29,7 @@ def run(folder: str, client: str = "claude-code") -> None:
         for place in sorted(map(str, Path(folder).glob("recall-*.json"))):
             if text := ask_recall(place, _as_claude_hook(hook), until - time.monotonic()):
                 said = _format_for(client, hook["hook_event_name"], text)
-                sys.stdout.buffer.write(said.encode("utf-8", "replace"))
+                sys.stdout.buffer.write(f"{said}\n".encode("utf-8", "replace"))
                 break
         sys.stdout.flush()
     os._exit(0)  # there is nothing to clean up

@@ -41,8 +41,9 @@ def merge(values: Iterable[str | None], removed: Iterable[str] = ()) -> list[Sou
         place = Path(named).expanduser().absolute()
         gone = [key for key, one in found.items() if key[0] == place or one.get("name") == named]
         if not gone:
-            there = ", ".join(str(one) for one, _ in found) or "nothing"
-            raise ConfigError(f"{named} is not followed; choose from: {there}.")
+            there = ", ".join(str(one) for one, _ in found)
+            others = f"choose from: {there}" if there else "no folder is"
+            raise ConfigError(f"{named} is not followed; {others}.")
         for key in gone:
             del found[key]
     return list(found.values())

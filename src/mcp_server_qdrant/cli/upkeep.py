@@ -57,7 +57,7 @@ async def upgrade(
     interruption the next run continues.
     """
     if drop_old and not model:
-        raise click.UsageError("--drop-old goes with --model.")
+        raise click.UsageError("--drop-old needs --model.")
     settings = _load_settings()
     from mcp_server_qdrant.app import upkeep
     from mcp_server_qdrant.app.models import model_metadata, open_encoders
@@ -139,7 +139,7 @@ async def accept_loss(collections: Sequence[str]) -> None:
 
 
 @click.command()
-@frame.as_command("Interrupted; the engine goes on with it.")
+@frame.as_command("Interrupted; the engine continues with it.")
 async def rebuild() -> None:
     """Rebuild a damaged store of the embedded engine from everything that is still readable.
 
@@ -152,7 +152,10 @@ async def rebuild() -> None:
     for name, (left, lost) in done.items():
         click.echo(describe_rebuild(cite(name), left, lost))
     kept = printable(str(settings.local_path / "damaged"))
-    click.echo(f"The damaged files are kept in {kept}: delete them once you miss nothing.")
+    click.echo(
+        f"The damaged files are kept in {kept}: delete them when you are sure that nothing is "
+        "missing."
+    )
 
 
 @click.command()
@@ -184,7 +187,7 @@ async def describe(
         said = []
         if text is not None:
             await engine.describe(name, text.strip())
-            said.append("described" if text.strip() else "its description is gone")
+            said.append("described" if text.strip() else "description removed")
         if folders:
             await engine.assign(name, places)
             named = " and ".join(printable(str(one)) for one in places)
@@ -324,17 +327,16 @@ async def _run_on_each(
 
 def describe_upgrade(done: "Upgraded", model: str | None, mapped: str | None = None) -> str:
     """The result of an upgrade; `mapped` is the collection's model in the settings."""
-    got = f"the vectors of {model}" if model else "keywords"
+    got = f"the vectors of {model}" if model else "BM25 vectors"
     place = cite(done.collection)
-    said = [f"{place}: all points had {got} already."]
+    said = [f"{place}: all points already have {got}."]
     if done.points:
-        said = [f"{place}: {plural(done.points, 'point')} got {got}."]
+        said = [f"{place}: added {got} to {plural(done.points, 'point')}."]
     if done.textless:
-        have = "has" if done.textless == 1 else "have"
-        said.append(f"{done.textless:,} {have} no text to make them of.")
+        said.append(f"{plural(done.textless, 'point')} without a text left out.")
     if done.kept:
         said.append(
-            f"Kept for other programs: {_names(done.kept)}; --drop-old removes what is old."
+            f"Kept for other programs: {_names(done.kept)}; --drop-old removes old vectors."
         )
     if done.dropped:
         said.append(f"Removed: {_names(done.dropped)}.")
@@ -357,7 +359,7 @@ def describe_loss(name: str, lost: int, left: int) -> str:
     """The result of `accept-loss`."""
     if not lost:
         return f"{name}: no points are missing; it has {left:,}."
-    return f"{name}: goes on with {plural(left, 'point')}, without the {lost:,} that are missing."
+    return f"{name}: continues with {plural(left, 'point')}, without the {lost:,} that are missing."
 
 
 def describe_rebuild(name: str, left: int, lost: int) -> str:

@@ -162,8 +162,8 @@ def others_may_write(path: Path) -> str | None:
 def _fault(path: Path, called: str) -> str | None:
     found = path.stat()
     if found.st_uid not in (0, os.geteuid()):
-        return f"{called} belongs to another user: chown it to the one who runs this"
+        return f"{called} belongs to another user: change its owner with chown"
     shared = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     if shared and not (path.is_dir() and found.st_mode & stat.S_ISVTX):
-        return f"others may write to {called}: run chmod go-w {shlex.quote(str(path))}"
+        return f"others can write to {called}: run chmod go-w {shlex.quote(str(path))}"
     return None

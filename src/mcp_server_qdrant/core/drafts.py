@@ -27,7 +27,7 @@ def drafted(folder: Path, marker: str, kind: str, *, replace: bool) -> Iterator[
             shutil.rmtree(draft, ignore_errors=True)  # of a command that was killed
             draft.mkdir(mode=0o700, parents=True)
         except OSError as error:
-            raise RequestError(f"{folder} cannot be made: {error.strerror}.") from error
+            raise RequestError(f"{folder} cannot be created: {error.strerror}.") from error
         try:
             yield draft
             _finish(folder, draft)
@@ -43,10 +43,10 @@ def _begin(folder: Path, marker: str, kind: str, ending: ExitStack, *, replace: 
         ending.enter_context(locked(folder, 0.0))
     except TimeoutError as error:
         raise RequestError(
-            f"Another {noun} into {folder} is under way: wait for its end, or name another folder."
+            f"Another {noun} into {folder} is running: wait for it, or name another folder."
         ) from error
     except OSError as error:
-        raise RequestError(f"{folder} cannot be made: {error.strerror}.") from error
+        raise RequestError(f"{folder} cannot be created: {error.strerror}.") from error
     if folder.exists() and not folder.is_dir():
         raise RequestError(f"{folder} is a file: name a folder.")
     if folder.exists() and any(folder.iterdir()):

@@ -34,8 +34,8 @@ def parse_expiry(text: str, now: datetime) -> str:
         when = days[1] if (days := parse_period(said, now, coming=True)) else None
     if when is None:
         raise RequestError(
-            f"expires is no date: {one_line(said, 40)!r}. Use 2026-12-31, or 90 days, 2 weeks, 1 "
-            f"year from now on, or {NEVER}."
+            f"expires is not a date: {one_line(said, 40)!r}. Use 2026-12-31, or a time from now: "
+            f"90 days, 2 weeks, 1 year; or {NEVER}."
         )
     if when <= now:
         raise RequestError(

@@ -49,7 +49,7 @@ def checked(value: Any) -> Any:
         elif isinstance(item, (dict, list)):  # `dict | list` would take twice as long
             count += len(item)
             if count > MAX_VALUES:
-                raise ValueError(f"It holds more than {MAX_VALUES:,} values: send less.")
+                raise ValueError(f"It has more than {MAX_VALUES:,} values: send fewer.")
             inside += [*item, *item.values()] if isinstance(item, dict) else item
     return value
 
@@ -76,7 +76,7 @@ def json_object(value: Any) -> Any:
     try:
         read = json.loads(value)
     except (ValueError, RecursionError):
-        raise ValueError("An object was expected, and this string is not one in JSON.") from None
+        raise ValueError("An object was expected, but this string is not a JSON object.") from None
     return checked(read)
 
 

@@ -38,7 +38,9 @@ class Tuning(BaseModel):
     priority: Annotated[Priority, Field(description="gain of preferred collections")] = "soft"
     recency_decay: Annotated[float, Field(gt=0, le=10, description="per day, default 0.01")] = 0.01
     correct: Annotated[bool, Field(description="typos in the query, default true")] = True
-    fuzzy_boost: Annotated[float, Field(ge=0, le=0.2, description="gain by like spelling")] = 0.1
+    fuzzy_boost: Annotated[float, Field(ge=0, le=0.2, description="gain for similar spelling")] = (
+        0.1
+    )
     explain: Annotated[bool, Field(description="why each result ranks there")] = False
     recency_weight: Annotated[Weight, Field(description="how much age counts")] = RECENCY_WEIGHT
     rerank: Annotated[bool, Field(description="by a second model, slower")] = False

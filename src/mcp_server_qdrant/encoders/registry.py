@@ -112,9 +112,9 @@ class Registry:
         names = [each["model"] for each in sorted(fitting, key=lambda each: each["size_in_GB"])]
         said = "its language" if language == NONE else language.capitalize()
         return (
-            f"{_last(model)} does not know {said}: such texts are found by their words, hardly by "
-            f"meaning. {', '.join(names[:3])} would do: run mcp-server-qdrant upgrade --model "
-            f"{names[0]} {quote(collection)}, which makes all vectors anew"
+            f"{_last(model)} does not know {said}: keywords find such texts, but meaning hardly "
+            f"does. {', '.join(names[:3])} would do: run mcp-server-qdrant upgrade --model "
+            f"{names[0]} {quote(collection)}, which recomputes all vectors"
         )
 
     def _recorded(self, metadata: Mapping[str, Any]) -> str | None:

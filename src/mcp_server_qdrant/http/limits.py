@@ -26,7 +26,7 @@ RETRY_SECONDS = 1
 SERVER_ERROR = -32000  # JSON-RPC's
 SLOT = "mcp_server_qdrant.slot"  # key in the ASGI scope, for other tasks
 
-TAKEN = "You, or all callers together, have as many {} as the server takes; {}, and try again."
+TAKEN = "You, or all callers together, have as many {} as the server allows: {}, and try again."
 SENTENCES = {  # why a request is refused
     "draining": "The server is shutting down; try again, another one may answer.",
     "calls": TAKEN.format("requests under way", "wait for one to end"),

@@ -99,7 +99,7 @@ def _find_passage(text: str, old: str) -> Span:
         )
     raise RequestError(
         "The passage is not in the text: nothing was changed. Read the text with qdrant-get, and "
-        f"give a passage as it stands there.{_suggest(text, old)}"
+        f"copy a passage exactly.{_suggest(text, old)}"
     )
 
 

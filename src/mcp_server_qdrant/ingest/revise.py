@@ -96,8 +96,8 @@ class Reviser:
                 return replace(await self.store.alter(found[0], changes, text), restored=True)
             if first.textless:
                 raise RequestError(
-                    f"{cite(str(first.document))} is not there any more, and no text of it is "
-                    "kept: store a new one."
+                    f"{cite(str(first.document))} no longer exists, and no version of it is "
+                    "kept: store a new text."
                 )
             now = stamp(self.store.now())
             before = await self.store.points.first(place, str(first.document))
@@ -136,7 +136,8 @@ class Reviser:
             if first.file is not None:
                 raise RequestError(
                     "The text is from a file: nothing was changed. Edit the file, and the next "
-                    "sync or ingest stores it; texts that were stored with this tool take edits."
+                    "sync or ingest stores it; only texts that were stored with this tool can be "
+                    "edited."
                 )
             if first.textless:
                 raise RequestError(f"{cite(str(first.id))} has no text that could be edited.")

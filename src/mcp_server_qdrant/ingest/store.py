@@ -145,7 +145,7 @@ class Store:
     def _check_name(self, what: str, name: str) -> None:
         """Raise RequestError if a new id or name of a collection holds a secret."""
         if self.mask_all(name)[1]:
-            raise RequestError(f"The {what} holds a secret: nothing was stored. Choose another.")
+            raise RequestError(f"The {what} contains a secret: nothing was stored. Choose another.")
 
     async def retire(self, new: Document, olds: Sequence[Document]) -> None:
         """Mark `olds` as superseded by `new`. Raises RequestError, BackendError."""

@@ -11,7 +11,7 @@ from typing import Any
 from mcp_server_qdrant.core.datatypes import PointId, SearchPage, Target
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.core.notation import cite
+from mcp_server_qdrant.core.notation import cite, plural
 from mcp_server_qdrant.core.tasks import gather
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.projection.encode import encode
@@ -33,8 +33,8 @@ KEPT = 16  # cached maps, of all tenants together
 DRAWN_AT_ONCE = 4
 AT_ONCE = 4  # collections read at the same time
 LACKING = (
-    "A map with regions, on which near means alike, needs the extra 'map': pip install opentsne "
-    "scikit-learn."
+    "A map with regions, on which similar texts are close, needs the extra 'map': pip install "
+    "opentsne scikit-learn."
 )
 
 
@@ -201,8 +201,8 @@ class Projector:
         places = tuple(map(spots.get, points))
         notes = [one for one in placed if isinstance(one, str)]
         if off := places.count(None):
-            which = "One result lies" if off == 1 else f"{off} results lie"
-            notes.append(f"{which} in no collection of this map, or without a vector.")
+            why = "in another collection, or without a vector"
+            notes.append(f"{plural(off, 'result')} not on the map: {why}.")
         shown = tuple(one for one in placed if isinstance(one, Place))
         return View(found, page, shown, places, tuple(notes))
 

@@ -28,7 +28,7 @@ FEWEST, LARGEST = 6, 0.125  # points of a region; share of all points from which
 MUCH = 0.25  # share of a cluster's points in named parts, for a split
 DENSE = 5  # neighbours that define the density
 NONE = 255  # index of points without a region
-COMING = "The layout by neighbours and its regions are being made: there in a minute or two."
+COMING = "The layout by neighbours and its regions are being computed; this takes a minute or two."
 FAILED = "The layout by neighbours failed."
 
 

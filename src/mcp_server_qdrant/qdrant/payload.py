@@ -228,7 +228,7 @@ def _without_text(payload: Payload) -> str:
     keys = ", ".join(sorted(payload)[:8])
     if not keys:
         return "(this point has no payload)"
-    return f"(no text here; payload keys: {keys}. QDRANT_CONTENT_FIELDS may name the one to show)"
+    return f"(no text; payload keys: {keys}. Name the one to show in QDRANT_CONTENT_FIELDS)"
 
 
 def _metadata(payload: Payload, used: str | None) -> Mapping[str, Any] | None:

@@ -45,8 +45,9 @@ class Outside(NamedTuple):
 async def better_elsewhere(understanding: Understanding, query: Query, best: Hit | None) -> Outside:
     """Where there is a much better hit than `best` outside the searched collections.
 
-    Nowhere if the request named its collections. Several default collections without a project are
-    all there are. Quoted phrases cannot be checked without the complete texts.
+    Nowhere if the request named its collections. Several default collections without a folder's
+    scope are all collections, so nothing is outside. Quoted phrases cannot be checked without the
+    complete texts.
     """
     request = query.request
     everything = len(query.targets) > 1 and query.scope is None

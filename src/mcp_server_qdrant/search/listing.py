@@ -26,7 +26,9 @@ from mcp_server_qdrant.search.retrieve import Fetch, lift_void_marks, split_fail
 
 BEFORE = 60  # characters shown before a phrase
 UNDATED_SECONDS = 1.0
-COMMON = "Words so common do not rank: these are the newest texts that have them as written."
+COMMON = (
+    "These words are too common to rank by: here are the newest texts that contain them as written."
+)
 _WORD = re.compile(r"\w+|[\u2190-\u2bff\U0001f000-\U0001faff]")  # or a symbol or emoji
 BEGINNING = 75  # tokens of a text's beginning
 LEAST = 12  # tokens of a text's beginning if many are listed
@@ -161,6 +163,6 @@ def _counted(listed: AllListed, count: int, shown: int) -> list[str]:
     without = any(when is None for one in listed.values() for _, when in one.points)
     said = [f"{texts}.{' Those without a date come last.' if without else ''}{older}"]
     if parts := [name for name, one in listed.items() if not one.complete]:
-        unread = "it has no index for that, so that only some were looked at."
+        unread = "it has no index for that, so only some texts were examined."
         said.append(f"{first_few(parts, shown=cite)}: {unread}")
     return said

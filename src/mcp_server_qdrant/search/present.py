@@ -235,7 +235,7 @@ def nothing_found(
     searched.
     """
     if not statuses and request.collections is None:
-        return 'Nothing is stored there yet. collections=["*"] searches whatever there is.'
+        return 'Nothing is stored there yet. collections=["*"] searches all collections.'
     if not statuses:
         return (
             f"No collection matches {cite_all(request.collections or ())}: see qdrant-collections."

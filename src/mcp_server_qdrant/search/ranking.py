@@ -92,7 +92,7 @@ def boost_preferred(hits: Iterable[Hit], order: Sequence[str], level: Priority) 
 
         factor = base ** (len(order) - position)      position counts from 0
 
-    for collections in the order; 1 for all others. `natural` changes nothing. Source: DESIGN 6.
+    for collections in the order; 1 for all others. `natural` changes nothing.
     """
     base = BASES[level]
     factors = {name: base ** (len(order) - place) for place, name in enumerate(order)}

@@ -135,7 +135,7 @@ def calibrate(found: Iterable[Scored], terms: Terms, alpha: float) -> list[Hit]:
     Merging by RRF score would be a round-robin: the first hits of all collections would score the
     same, however bad. Both terms here are absolute. The cosine is by nature. BM25 is, because the
     idf covers all searched collections, and the bound is the highest score that any document can
-    reach (k1 + 1 is the limit of BM25's term frequency factor). Source: DESIGN 3.3, measured there.
+    reach (k1 + 1 is the limit of BM25's term frequency factor). Measured: docs/ranking.md.
     """
     limit = highest_bm25(terms)
     return by_score(hit for part in found for hit in _hits(part, limit, alpha))

@@ -1,4 +1,4 @@
-"""Lowers texts of a conversation that somebody else said than the person in the query."""
+"""Lowers the messages of a conversation that the person named in the query did not write."""
 
 import re
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ OTHERS = 0.75  # factor of what others said; measured (docs/ranking.md)
 
 _LABEL = re.compile(r"\W*(?:\[[^\]]*\]\s*)?([^\W\d][\w. '-]{0,40}):\s")
 _ROLES = frozenset(("user", "assistant", "human", "system", "agent"))
-# Labels that tell the kind of a note, not its speaker.
+# Labels that name the kind of a note, not its speaker.
 _KINDS = frozenset(("correction", "decision", "fact", "fix", "note", "policy", "preference"))
 _KINDS |= {"reminder", "rule", "status", "summary", "todo", "update", "warning"}
 _ASKER = re.compile(r"\b(?:i|me|my|mine|myself)\b", re.IGNORECASE)

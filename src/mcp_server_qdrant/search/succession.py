@@ -60,11 +60,11 @@ class _Text(NamedTuple):
     changed: bool
 
     def means(self, best: "_Text") -> bool:
-        """True if it is about as near to the query as the best text."""
+        """True if its meaning is about as close to the query as that of the best text."""
         return self.meaning >= MEANING * best.meaning
 
     def fits(self, best: "_Text") -> bool:
-        """True if it has the meaning of the query, or its words."""
+        """True if it matches the query by meaning or by words, as the best text does."""
         return self.words >= WORDS * best.words or self.means(best)
 
 
@@ -177,7 +177,7 @@ def _corrects(one: _Text, other: _Text, best: _Text, floor: float) -> bool:
 
 
 def _comparable(group: Sequence[_Text], query: Query) -> list[_Text]:
-    """Those that have the numbers, days, tags and words of the query that the best one has.
+    """The texts that share with the query all that the best one shares: numbers, days, tags, words.
 
     A newer one that says that something changed may lack words, unless it repeats the best one.
     Others without a word are about something else, such as another person or place.

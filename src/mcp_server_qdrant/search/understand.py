@@ -351,7 +351,7 @@ def period_of(request: SearchRequest, now: datetime) -> Period | None:
         return None
     period = Period(since and since[0], until and until[1])
     if period.since and period.until and period.since >= period.until:
-        raise RequestError("since is later than until: exchange them.")
+        raise RequestError("since is later than until: swap them.")
     return period
 
 
@@ -361,6 +361,6 @@ def _span(name: str, text: str | None, now: datetime) -> tuple[datetime, datetim
     if found := parse_period(text, now):
         return found
     raise RequestError(
-        f"{name} is no date: {one_line(text, 40)!r}. Use 2026-10-31, May 2026, monday, last "
-        "week, or 3 days, 2w, 3m, 1y for the time so long ago."
+        f"{name} is not a date: {one_line(text, 40)!r}. Use 2026-10-31, May 2026, monday, last "
+        "week, or a time ago: 3 days, 2w, 3m, 1y."
     )

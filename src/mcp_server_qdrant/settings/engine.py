@@ -48,8 +48,8 @@ class EngineSettings(BaseModel):
     """Folder for daily backups of the embedded engine's collections; the last seven are kept. Not
     set: no backups."""
     qdrant_timeout: Positive = 10.0
-    """Timeout of a request to the engine, in seconds. A find returns after four fifths of it with
-    what it has."""
+    """Timeout of a request to the engine, in seconds. A search returns what it has
+    after four fifths of it."""
     # collections
     collection_name: Collection | None = None
     """Default collection of find and store. Not set: all, and `memory` for new texts."""
@@ -58,7 +58,7 @@ class EngineSettings(BaseModel):
     other is read or named. Default: all."""
     qdrant_content_fields: Names = CONTENT_FIELDS
     """Payload keys, or paths such as `metadata.text`, that may hold a point's text; the first
-    present is used. Where a collection has none of them, the longest texts that most points have.
+    present is used. If a collection has none of them, the longest text that most points have.
     """
     qdrant_folder: WholePath | None = None
     """Folder whose own collections are searched by default. Default over stdio: the folder in which

@@ -31,8 +31,8 @@ class SyncSettings(BaseModel):
     sync_sources: Annotated[tuple[SyncSource, ...], BeforeValidator(entries)] = ()
     """Folders to sync while the server runs: JSON such as `{"~/notes": "notes"}`."""
     qdrant_follow_roots: Annotated[tuple[WholePath, ...], BeforeValidator(names)] = ()
-    """Folders below which an agent over stdio may have the server follow folders, separated by
-    commas. Default: none; then the answer is the command for you to run."""
+    """Folders, separated by commas. An agent over stdio may have the server follow folders below
+    them. Default: none; the agent then gets a command for you to run."""
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:

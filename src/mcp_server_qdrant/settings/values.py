@@ -12,8 +12,8 @@ from pydantic import AfterValidator, BeforeValidator, SecretStr
 from mcp_server_qdrant.core.notation import name_fault
 
 RELATIVE = (
-    "{} is relative to the folder that the server happens to be started in: write the whole path, "
-    "or one from ~/"
+    "{} is relative to the folder that the server happens to be started in: write an absolute "
+    "path, or one from ~/"
 )
 
 

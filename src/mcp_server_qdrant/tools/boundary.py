@@ -158,7 +158,7 @@ class ClosedTool(Tool):
         few = len(unknown) <= _MAX_IGNORED
         if wrong := [name for name in unknown if not few or _resembles(name, taken)]:
             raise RequestError(
-                f"There is no argument {wrong[0]!r}; there are: {', '.join(listed)}."
+                f"There is no argument {wrong[0]!r}. The arguments are: {', '.join(listed)}."
             )
         given = {
             name: value

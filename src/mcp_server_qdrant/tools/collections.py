@@ -40,7 +40,7 @@ async def collections(pattern: Pattern = None, after: After = None) -> CallToolR
     notes = [f"{fault}." for fault in services.faults()]
     if infos and names[-1] != infos[-1].name:
         shown, last = f"{len(infos)} of {len(names):,} collections", cite(infos[-1].name)
-        notes.append(f"{shown}: go on with after={last}, or give a pattern.")
+        notes.append(f"{shown}: continue with after={last}, or give a pattern.")
     if pattern and not names:
         notes.append(f"No collection matches {cite(pattern)}: leave pattern out for all.")
     elif names and not infos:

@@ -17,18 +17,18 @@ from mcp_server_qdrant.tools.services import Services
 
 MAX_IDS = 50
 LINE = 80
-DELETE = "Delete whole documents by ids, of theirs or of parts; or what a filter matches."
-DELETE_BY_IDS = "Delete whole documents by ids, of theirs or of parts."
+DELETE = "Delete whole documents by their ids or those of parts; or what a filter matches."
+DELETE_BY_IDS = "Delete whole documents by their ids or those of parts."
 
 Ids = Annotated[
     Annotated[list[Id], Field(min_length=1, max_length=MAX_IDS)] | None,
     BeforeValidator(one_or_many),
     Field(description="Found or own ids"),
 ]
-Filter = Annotated[JsonObject, Field(description="First answers with the count; {}: all")]
+Filter = Annotated[JsonObject, Field(description="The first call only counts; {}: all")]
 Name = Annotated[Word | None, Field(description="Where they are")]
-Seen = Annotated[Word | None, Field(description="Revision of the text; another one stays")]
-Count = Annotated[int | None, Field(ge=1, description="That count, to delete")]
+Seen = Annotated[Word | None, Field(description="Revision of the text; any other is kept")]
+Count = Annotated[int | None, Field(ge=1, description="The count, to confirm")]
 
 
 async def delete(
@@ -40,7 +40,7 @@ async def delete(
 ) -> CallToolResult:
     """Delete the documents with these ids, or the points that match the filter."""
     if (ids is None) == (query_filter is None):
-        raise RequestError("Give ids, or query_filter with collection_name; one of the two.")
+        raise RequestError("Give either ids, or query_filter with collection_name.")
     services = await services_of_tool()
     if ids is None:
         return await _by_filter(services, query_filter or {}, collection_name, confirm_count)
@@ -87,13 +87,13 @@ def make_delete(*, by_filter: bool) -> ClosedTool:
 def _explain_kept(partly: Sequence[Document] | None, changed: int = 0) -> list[str]:
     """Sentences on what a filter matches and is not deleted, and how to delete it."""
     if partly is None:
-        return ["Texts of which only some parts match stay whole."]
-    said = [f"Not deleted: {plural(changed, 'point')} changed meanwhile."] if changed else []
+        return ["Texts with only some matching parts are kept whole."]
+    said = [f"Not deleted: {plural(changed, 'point')} that changed meanwhile."] if changed else []
     if partly:
         ids = first_few([cite(document_id(one)) for one in partly])
         said.append(
-            f"Not deleted: {plural(len(partly), 'text')} of which only some parts match. Give ids "
-            f"to delete whole texts: {ids}."
+            f"Not deleted: {plural(len(partly), 'text')} with only some matching parts. To "
+            f"delete them whole, give their ids: {ids}."
         )
     return said
 
@@ -123,7 +123,8 @@ def _missing_ids(done: Named) -> str:
 def _count_result(found: Matching) -> CallToolResult:
     """The result if nothing was deleted: nothing matches, or the count must be confirmed."""
     place = cite(found.collection)
-    sure = f"delete; they are kept {found.days} days" if found.days else "delete for good"
+    points = plural(found.count, "point")
+    sure = f"delete them, kept for {found.days} days" if found.days else "delete them for good"
     if not found.count:
         lines = [f"No point of {place} matches: nothing to delete."]
     elif found.going == 0:
@@ -131,7 +132,7 @@ def _count_result(found: Matching) -> CallToolResult:
         lines = ["Nothing would be deleted.", *as_notes(staying)]
     else:
         lines = [
-            f"{plural(found.count, 'point')} of {place} would be deleted; nothing is yet. Such as:",
+            f"Nothing is deleted yet. The filter matches {points} of {place}, such as:",
             *(f"- id {cite(shown_id(one))} · {_summarize(one)}" for one in found.examples),
             f"Call again with confirm_count={found.count} to {sure}.",
             *as_notes(_explain_kept(found.partly)),

@@ -40,7 +40,7 @@ from mcp_server_qdrant.tools.rendering import (
 )
 from mcp_server_qdrant.tools.services import Services
 
-GET = "Texts of ids from qdrant-find, or whole documents by your own ids; ID@TIME as of then."
+GET = "Texts by ids from qdrant-find, or whole documents by your own ids; ID@TIME: as of then."
 MAX_IDS = 50
 MAX_NEIGHBOURS = 20
 MAX_CHARACTERS = 60_000  # of texts in one answer; most clients pass on less to their model
@@ -132,7 +132,7 @@ def fit(
         (left if used > room else shown).append(document)
     if left:
         names = cite_all(shown_id(document) for document in left)
-        notes.append(f"Left out for their length, to be asked for in another call: {names}.")
+        notes.append(f"Left out because of their length; ask for them in another call: {names}.")
     return shown, notes
 
 
@@ -158,8 +158,8 @@ def render_texts(
 def torn_notes(shown: Sequence[Document]) -> list[str]:
     """Notes on incomplete texts, and how to repair them."""
     return [
-        f"id {cite(document_id(one))} has parts of two versions, or lacks some: an"
-        " update was cut short. Store its text again under that id."
+        f"id {cite(document_id(one))} has parts of two versions, or lacks some: an update was"
+        " interrupted. Store its text again under that id."
         for one in shown
         if one.torn
     ]
@@ -183,7 +183,7 @@ def read_on_notes(shown: Sequence[Document]) -> list[str]:
 
 def unread_notes(failures: Sequence[str]) -> list[str]:
     """Notes on the collections that could not be read."""
-    return [f"not looked in {failure}" for failure in failures]
+    return [f"not searched: {failure}" for failure in failures]
 
 
 async def _versions(
@@ -232,7 +232,7 @@ async def _find_earlier(
             else:
                 notes += await explain_missing(services, wanted, collection)
     except BackendError as error:
-        notes.append(f"not looked for earlier versions: {error}")
+        notes.append(f"earlier versions could not be read: {error}")
     return found, notes
 
 
@@ -257,7 +257,8 @@ async def _find_unchanged(
     if (since and since <= when) or when == parse_time(found[0].expires):
         return found[0], [f"id {cite(own)} has not changed since that time."]
     return None, [
-        f"no version of id {cite(own)} at that time is kept: read it as it is now, without @."
+        f"no version of id {cite(own)} from that time is kept; the id without @ gives the "
+        "present text."
     ]
 
 

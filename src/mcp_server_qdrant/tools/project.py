@@ -25,7 +25,7 @@ TITLE = 60  # characters
 NAMED = 3
 REGIONS = 8
 PATIENCE = 10.0  # seconds to wait for regions; the app polls for them instead
-PROJECT = "Map of collections (PCA): which lie near, where a query's hits fall."
+PROJECT = "Map of collections (PCA): which are close, and where a query's hits are."
 
 Limit = Annotated[int, Field(ge=1, le=MOST_POINTS, description="Points drawn")]
 Places = Annotated[Words, Field(description="As in qdrant-find")]
@@ -132,7 +132,7 @@ def as_text(shown: View, axes: int) -> str:
     for index, panel in enumerate(shown.map.panels):
         heads.append(_head(panel, axes))
         if query := queries.get(index):
-            heads.append(f"The query fell nearest to {_near(query.near)}.")
+            heads.append(f"The query is nearest to {_near(query.near)}.")
         named = [f"{one_line(one.name, TITLE)} ({one.size:,})" for one in panel.regions[:REGIONS]]
         if named:
             heads.append(f"Regions: {'; '.join(named)}.")
@@ -145,9 +145,9 @@ def _head(panel: Panel, axes: int) -> str:
     what = f"{names} collections" if names > 1 else cite(panel.groups[0].collection)
     points = _points(panel.count, sum(group.total for group in panel.groups))
     share = sum(panel.explained[:axes])
-    shows = f"Its {axes} axes show {share:.0%} of the differences."
+    shows = f"Its {axes} axes explain {share:.0%} of the variance."
     if share <= 0:
-        shows = "All its points are alike, and lie in one place."
+        shows = "All its points coincide."
     return f"Map of {what}, {points}, by {one_line(panel.model)}. {shows}"
 
 

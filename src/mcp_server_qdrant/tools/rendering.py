@@ -42,7 +42,7 @@ from mcp_server_qdrant.core.writes import Kept
 
 SOURCE = 60  # last characters that are shown
 MAX_METADATA = 200_000  # characters of JSON in one answer, beyond the first text's
-BACK = "qdrant-store with that id alone brings it back"
+BACK = "qdrant-store with only that id restores it"
 MAX_FAILED = 10  # failed collections with their reason; a note counts the others
 NAMED = 10  # deleted texts whose ids are shown
 SHORT_LINE = 60  # characters of a title and section in a list of passages
@@ -188,9 +188,7 @@ def limit_metadata(
             left.append(cite(shown_id(document)))
             document = document._replace(metadata=None)  # noqa: PLW2901
         shown.append(document)
-    many = (
-        f"Metadata left out for its length, to be asked for with qdrant-get: id {first_few(left)}."
-    )
+    many = f"Metadata left out because of its length; qdrant-get returns it: id {first_few(left)}."
     return shown, [many] if left else []
 
 

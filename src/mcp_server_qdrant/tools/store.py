@@ -48,15 +48,15 @@ from mcp_server_qdrant.tools.supersession import (
 )
 
 STORE = (
-    "Remember a text: decisions, facts, preferences. With a stored id: replaces that; "
-    "without information changes title, tags or metadata, or moves it. The rest stays; [] "
-    "and null in metadata remove. ID@TIME alone restores it or a deleted one."
+    "Remember a text: decisions, facts, preferences. With a stored id: replaces that text; "
+    "without information: changes its title, tags or metadata, or moves it. What is not given "
+    "stays; [] and null in metadata remove. ID@TIME alone restores a version."
 )
 MAX_OLD = 50  # texts superseded by one call
 ELSEWHERE_SECONDS = 1.0  # for searching other collections for an id
 
 Where = Annotated[
-    Word | None, Field(description="A new name makes a collection; id's text elsewhere moves here")
+    Word | None, Field(description="A new name creates a collection; moves the text of id here")
 ]
 Information = Annotated[Text | None, Field(description="Text to remember")]
 Seen = Annotated[Word | None, Field(description="Revision of the text; no other is changed")]
@@ -72,21 +72,21 @@ Metadata = Annotated[
     Field(description="Facts to filter by: project, created_at; source: URL if from the web"),
 ]
 StoredTags = Annotated[
-    Tags, Field(description="Words to filter by; pinned, open: told at each start")
+    Tags, Field(description="Words to filter by; pinned, open: shown at session start")
 ]
 Superseded = Annotated[
     Annotated[list[Id], Field(max_length=MAX_OLD)] | None,
     BeforeValidator(one_or_many),
-    Field(description="Ids of outdated texts, kept but last; with id alone too; []: lifts"),
+    Field(description="Ids of outdated texts, then ranked last; id suffices; []: undo"),
 ]
 Title = Annotated[Word | None, Field(description="Shown with the text")]
 About = Annotated[
     JsonObject,
-    Field(description="Of a collection: description; folder (.: here); follow: how to sync it"),
+    Field(description="Of a collection: description; folder (.: here); follow (sync it)"),
 ]
 Place = Annotated[Word | None, Field(description="Default: all collections")]
 Expires = Annotated[
-    Word | None, Field(description="Not found from then on: date, 90 days; never lifts it")
+    Word | None, Field(description="Date or 90 days, then no longer found; never: no expiry")
 ]
 
 UNLISTED = frozenset({"seen", "moved_from"})  # for the page /viz and careful callers
@@ -101,7 +101,7 @@ async def store(
     title: Title = None,
     supersedes: Superseded = None,
     expires: Expires = None,
-    create: Annotated[bool, Field(description="Make a collection of a similar name")] = False,  # noqa: FBT002
+    create: Annotated[bool, Field(description="Allow a new name like another's")] = False,  # noqa: FBT002
     about: About = None,
     edit: Edit = None,
     seen: Seen = None,
@@ -111,7 +111,7 @@ async def store(
     services = await services_of_tool()
     if about is not None:
         if information is not None or id is not None or edit is not None:
-            raise RequestError("about says something of a collection: store the text apart.")
+            raise RequestError("about describes a collection: store the text in a separate call.")
         return await tell_about(services, about, collection_name, create=create)
     if edit is not None and (information is not None or id is None):
         raise RequestError("edit needs the id of a stored text, and no information.")
@@ -122,7 +122,7 @@ async def store(
     words = None if tags is None else tuple(dict.fromkeys(t for t in tags if t.strip()))
     if information is None and supersedes and id is None:
         raise RequestError(
-            "supersedes needs information, or the id of the text that stands in their place."
+            "supersedes needs information, or the id of the stored text that replaces the old ones."
         )
     collection_name = collection_name and await services.catalog.real(collection_name)
     if information is None and id is not None:
@@ -241,7 +241,7 @@ async def _restore(
         none = f"There is no text {cite(id)}: give information to store one, or the id of a"
         raise RequestError(" ".join([none, "found text to change it.", *said]))
     if not bare:
-        raise RequestError("An earlier version comes back as it was: give its id alone.")
+        raise RequestError("An earlier version is restored unchanged: give only its id.")
     return _store_result(await services.revision.restore(version))
 
 
@@ -260,8 +260,8 @@ def make_store(description: str | None) -> ClosedTool:
 def _check_text(information: str | None) -> str:
     if information is None or not information.strip():
         raise RequestError(
-            "information is empty: give the text to remember, or the id of a stored one to change "
-            "its title, tags or metadata, or its collection."
+            "information is empty: give the text to remember, or the id of a stored text to "
+            "change its title, tags, metadata or collection."
         )
     if len(information) > MAX_TEXT:
         raise RequestError(f"information is longer than {MAX_TEXT} characters: split it.")
@@ -272,7 +272,7 @@ def _parse_created_at(metadata: Mapping[str, Any] | None) -> datetime | None:
     said = (metadata or {}).get("created_at")
     when = parse_date(said)
     if said is not None and when is None:
-        fault = CALENDAR if impossible_time(said) else "no date such as 2026-05-31"
+        fault = CALENDAR if impossible_time(said) else "not a date such as 2026-05-31"
         raise RequestError(f"metadata.created_at is {fault}: correct it, or leave it out.")
     return when
 
@@ -316,9 +316,9 @@ async def _check_id(services: Services, id: str, collection: str, seen: str | No
     if part and (whole := await _find_text(services, part[0], collection)):
         said = [f"The text {cite(part[0])} has {plural(whole.chunks, 'part')} now."]
     elif earlier and earlier.id == id:
-        said = ["It is an earlier version: give the id alone to bring it back."]
+        said = ["It is an earlier version: give only its id to restore it."]
     elif is_tool_id(id) and (other := await _find_text(services, id, None)):
-        said = [f"It is of {cite(other.collection)}."]
+        said = [f"It is in collection {cite(other.collection)}."]
     if said or is_tool_id(id):
         none = f"There is no text {cite(id)} in {cite(collection)}: store a new one without id, "
         raise RequestError(" ".join([f"{none}or give the id of a found one.", *said]))
@@ -374,8 +374,8 @@ def _store_result(done: Stored, renamed: Sequence[str] = ()) -> CallToolResult:
     text = as_text(done)
     if renamed:
         text += (
-            f" The folder of collection {cite(renamed[0])} is gone, and may be this one under a "
-            "new name: name that collection, or have its owner run mcp-server-qdrant describe "
+            f" The folder of collection {cite(renamed[0])} no longer exists. If it was renamed to "
+            "this one, pass that collection_name, or have the user run mcp-server-qdrant describe "
             f"{cite(renamed[0])} --folder with the new path."
         )
     return make_result(text, values)
@@ -384,7 +384,7 @@ def _store_result(done: Stored, renamed: Sequence[str] = ()) -> CallToolResult:
 def as_text(done: Stored) -> str:
     """The result of storing, on one line; similar texts follow on lines of their own."""
     verb = "Moved" if done.moved else "Updated" if done.updated else "Remembered"
-    verb = "Brought back" if done.restored else verb
+    verb = "Restored" if done.restored else verb
     made = " (new collection)" if done.created_collection else ""
     parts = f" in {len(done.ids)} parts" if len(done.ids) > 1 else ""
     if done.replaced > 1:
@@ -393,9 +393,9 @@ def as_text(done: Stored) -> str:
     own = cite(own_id(done.collection, done.ids[0], done.document))
     said = [f"{verb} {'to' if done.moved else 'in'} {place}: id {own}."]
     if done.masked:
-        said.append(f"{plural(done.masked, 'secret')} in it masked.")
+        said.append(f"Masked {plural(done.masked, 'secret')}.")
     if done.kept:
-        said.append(f"Kept as before: {', '.join(done.kept)}.")
+        said.append(f"Unchanged: {', '.join(done.kept)}.")
     said += [*_how_found(done), *describe_links(done)]
     if done.expires:
         said.append(f"Expires {done.expires}: from then on it is kept, but not found.")
@@ -412,8 +412,8 @@ def _how_found(done: Stored) -> list[str]:
         why = one_line(done.without_vector.removeprefix("keywords only: "), None)
         return [f"Found by keywords only: {why}."]
     if done.lacking:
-        return [f"Found by keywords only, until this is mended: {one_line(done.lacking, None)}"]
-    later = "Found by keywords now, by meaning once the model is there."
+        return [f"Found by keywords only, until this is fixed: {one_line(done.lacking, None)}"]
+    later = "Found by keywords now, and by meaning once the model is ready."
     return [later] if done.pending else []
 
 
@@ -421,11 +421,13 @@ def _previous_notes(done: Stored) -> list[str]:
     """What the next sync does with the text of a file; the previous version, and how long."""
     said, before = [], done.before
     if done.moved and done.moved.file:
-        said.append("It is from a file: the next sync of its folder stores it where it was, too.")
+        said.append(
+            "It is from a file: the next sync of its folder stores it in the old collection again."
+        )
     elif before.file:
         said.append("It is from a file: the next sync of its folder brings the file's text back.")
     if before.fault:
-        said.append(f"The version before was not kept: {one_line(before.fault, None)}")
+        said.append(f"The previous version was not kept: {one_line(before.fault, None)}")
     elif before.id:
-        said.append(f"The version before: id {cite(before.id)}, kept {before.days} days.")
+        said.append(f"Previous version: id {cite(before.id)}, kept {before.days} days.")
     return said

@@ -15,7 +15,7 @@ from mcp_server_qdrant.tools.services import Services
 def name_successor(one: Document, advice: str) -> str:
     """The sentence that names the successor of a text."""
     heir, place = heir_id(one) or "", one.superseded_in or one.collection
-    return f"{cite(document_id(one))} was superseded by id {cite(heir)} of {cite(place)}: {advice}"
+    return f"{cite(document_id(one))} was superseded by id {cite(heir)} in {cite(place)}: {advice}"
 
 
 async def check_free(
@@ -48,8 +48,8 @@ async def link(services: Services, done: Stored, olds: Sequence[Document] | None
         return replace(done, retired=tuple(olds))
     lifted = await store.lift(own)
     if not lifted and await points.heir(own):
-        what = "to lift that, give the other one's id with supersedes=[]."
-        raise RequestError(f"It supersedes nothing. {name_successor(own, what)}")
+        what = "to undo that, give the other text's id with supersedes=[]."
+        raise RequestError(f"It supersedes no text. {name_successor(own, what)}")
     return replace(done, lifted=tuple(lifted))
 
 
@@ -59,14 +59,14 @@ def describe_links(done: Stored) -> list[str]:
     if done.retired:
         said.append(f"Superseded: id {cite_all(map(document_id, done.retired))}.")
     if done.lifted:
-        said.append(f"Superseded no more: id {cite_all(map(document_id, done.lifted))}.")
+        said.append(f"No longer superseded: id {cite_all(map(document_id, done.lifted))}.")
     elif done.lifted is not None:
-        said.append("It superseded nothing.")
+        said.append("It superseded no text.")
     if done.heir:
         own, heir = _own_id(done), cite(document_id(done.heir))
         said.append(
-            f"It stays superseded by id {heir} of {cite(done.heir.collection)}: if it holds "
-            f"again, call with id={own} and supersedes={heir}."
+            f"It is still superseded by id {heir} in {cite(done.heir.collection)}. If it is "
+            f"valid again, call with id={own} and supersedes={heir}."
         )
     return said
 
@@ -76,8 +76,8 @@ def describe_near(done: Stored) -> list[str]:
     if not done.near:
         return []
     lines = [
-        f"On the same subject; if one is outdated, call with id={_own_id(done)} and its id as "
-        "supersedes; to keep only one of them, delete the other:"
+        f"On the same subject. If one is outdated, call again with id={_own_id(done)} and its id "
+        "in supersedes; to keep only one, delete the other:"
     ]
     for known, cosine, heir in done.near:
         where = f" in {cite(known.collection)}" if known.collection != done.collection else ""

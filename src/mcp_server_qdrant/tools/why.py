@@ -88,8 +88,8 @@ async def why_not_recalled(services: Services, prompt: str, wanted: str, folder:
     parts = await asyncio.to_thread(asking_parts, prompt, recall.ASKED)
     if not parts:
         return [
-            "Nothing is searched for this prompt: recall looks for its sentences, of more than two "
-            "words, and not for code, logs, quoted lines or paths."
+            "Nothing is searched for this prompt: recall searches for sentences of more than two "
+            "words, but not for code, logs, quoted lines or paths."
         ]
     found = [one.document for _, one in await recall.find_fitting(services, folder, parts)]
     said = [f"Searched: {cite_all(parts)}."]
@@ -138,7 +138,7 @@ def _found_sentence(page: SearchPage, text: Document) -> list[str]:
         return []
     one = page.results[place]
     if key_of(one.document) != key_of(text):
-        return [f"Found: result {place + 1} has the same words, and stands for it."]
+        return [f"Found: result {place + 1} has the same text, and is shown in its place."]
     said = f"Found: it is result {place + 1} of {len(page.results)}"
     room = f"without a passage: the page had no room. within={document_id(text)!r} shows some"
     return [f"{said}." if one.passages else f"{said}, {room}."]
@@ -200,13 +200,13 @@ def _gates(
             f"{first_few(searched, shown=cite)}.",
             {"collections": [text.collection]},
         ),
-        "filter": ("It does not pass query_filter.", {"query_filter": None}),
+        "filter": ("It does not match query_filter.", {"query_filter": None}),
         "tags": (
             f"It has none of the tags: its own are {cite_all(text.tags) or 'none'}.",
             {"tags": None},
         ),
         "dates": (
-            f"It is not of these dates: its own is {day(text) or 'none'}.",
+            f"It is outside these dates: its own date is {day(text) or 'none'}.",
             {"since": None, "until": None},
         ),
         "threshold": (
@@ -258,7 +258,9 @@ async def _compare_words(services: Services, asked: SearchRequest, text: Documen
     for word in dict.fromkeys(_WORD.findall(query.terms.query)):
         if terms := set(query.words.tokens(word)):
             (held if terms & there else lacking).append(word)
-    said = [f"Words that it has: {cite_all(held)}." if held else "It has no word of the question."]
+    said = [
+        f"Words that it has: {cite_all(held)}." if held else "It has none of the question's words."
+    ]
     if lacking:
         said.append(f"Words that it lacks: {cite_all(lacking)}. A title or tag with them helps.")
     return said
@@ -294,7 +296,7 @@ def _state_sentences(text: Document) -> list[str]:
     if is_expired(text, datetime.now(UTC)):
         said.append(f"It expired on {text.expires}: {BACK}.")
     if text.pending:
-        said.append("Its vector is still being made: until then only keywords find it.")
+        said.append("Its vector is still being computed: until then only keywords find it.")
     if text.textless:
         said.append("It has no text, so no page shows it.")
     return said

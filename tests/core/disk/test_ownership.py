@@ -49,7 +49,7 @@ def test_what_belongs_to_another_user_is_not_trusted(file, which):
 
     called = "it" if which == "file" else "its folder"
     assert others_may_write(file) == (
-        f"{called} belongs to another user: chown it to the one who runs this"
+        f"{called} belongs to another user: change its owner with chown"
     )
 
 

@@ -150,8 +150,8 @@ def test_without_model_and_network_it_fails_at_once_and_says_so(tmp_path):
     assert not loaded(encoder, 10)
 
     sentence = (
-        f"The model {MODEL} is not in the cache and could not be downloaded; "
-        "FASTEMBED_CACHE_PATH may name a cache that has it."
+        f"The model {MODEL} is not in the cache and could not be downloaded. Set "
+        "FASTEMBED_CACHE_PATH to a cache that has it."
     )
     assert (encoder.state, encoder.reason) == ("failed", sentence)
     with pytest.raises(EncoderUnavailable, match=sentence):

@@ -234,9 +234,9 @@ STAYING = [
     (as_json({}, 403), "The embedding service refused access (HTTP 403)", 1),
     (as_json({}, 404), "no such address or model (HTTP 404)", 1),
     (as_json({}, 302, Location="/x"), "no such address or model (HTTP 302): check its URL", 1),
-    (as_json({}, 400), "did not take the request (HTTP 400): is EMBEDDING_MODEL right?", 1),
-    (as_json({"error": "x"}), "The embedding service's answer holds no vectors.", 1),
-    (as_json([]), "The embedding service's answer holds no vectors.", 1),
+    (as_json({}, 400), "rejected the request (HTTP 400): is EMBEDDING_MODEL right?", 1),
+    (as_json({"error": "x"}), "The embedding service's answer contains no vectors.", 1),
+    (as_json([]), "The embedding service's answer contains no vectors.", 1),
     (as_json(rows([])), "answered with 0 vectors for 1 texts.", 1),
     (as_json(rows([[1.0], [1.0]])), "answered with 2 vectors for 1 texts.", 1),
     (as_json(rows([[float("nan"), 1.0]])), "a vector that has no direction.", 1),
@@ -288,7 +288,7 @@ async def test_one_text_that_is_refused_does_not_hide_behind_the_others(stub):
 
     said = await failure(stub.url, *(f"text {n}" for n in range(8)), "long " * 40)
 
-    assert "did not take the request (HTTP 413)" in said
+    assert "rejected the request (HTTP 413)" in said
 
 
 # The circuit

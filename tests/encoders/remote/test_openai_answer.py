@@ -52,5 +52,5 @@ def test_answers_without_indexes_are_taken_as_they_come():
 def test_indexes_that_do_not_name_the_texts_are_refused(indexes):
     answer = {"data": [{"index": i, "embedding": [1.0]} for i in indexes]}
 
-    with pytest.raises(EncoderUnavailable, match="told apart"):
+    with pytest.raises(EncoderUnavailable, match="distinct indexes"):
         vectors(answer)

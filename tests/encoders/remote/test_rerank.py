@@ -92,8 +92,8 @@ async def test_other_names_for_the_rows_are_understood(stub):
     [
         (500, "The reranker failed (HTTP 500)."),
         (401, "The reranker refused access (HTTP 401): its API key is missing or may not do this."),
-        (422, "The reranker did not take the request (HTTP 422): is RERANK_MODEL right?"),
-        (204, "The reranker did not take the request (HTTP 204): is RERANK_MODEL right?"),
+        (422, "The reranker rejected the request (HTTP 422): is RERANK_MODEL right?"),
+        (204, "The reranker rejected the request (HTTP 204): is RERANK_MODEL right?"),
     ],
 )
 async def test_a_status_that_is_no_answer_is_a_sentence(stub, status, expected):

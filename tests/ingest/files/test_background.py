@@ -1,4 +1,4 @@
-"""Folders kept in step while the server runs."""
+"""Folders kept in sync while the server runs."""
 
 import asyncio
 import os
@@ -69,7 +69,7 @@ def test_a_person_is_told_how_it_goes():
     said.append(state.sentence("notes"))
     state.last = report(*(Problem(f"n/{n}", "is binary") for n in range(5)))
     said.append(state.sentence("notes"))
-    state.last = report(Problem("notes/", "cannot be looked into: No such file or directory"))
+    state.last = report(Problem("notes/", "cannot be opened: No such file or directory"))
     said.append(state.sentence("notes"))
     state.running = Report(sizes=200, size=50.0, files=300, new=["n"] * 20, unchanged=100)
     said.append(state.sentence("notes"))
@@ -77,13 +77,13 @@ def test_a_person_is_told_how_it_goes():
     said.append(state.sentence("notes"))
 
     assert said == [
-        "not in step with notes: not looked at yet",
-        "in step with notes, 1,200 files",
-        "in step with notes, 2 files, 5 not read: n/0 is binary, n/1 is binary, n/2 is binary and "
+        "not in sync with notes: not read yet",
+        "in sync with notes, 1,200 files",
+        "in sync with notes, 2 files, 5 not read: n/0 is binary, n/1 is binary, n/2 is binary and "
         "2 more",
-        "not in step with notes: cannot be looked into: No such file or directory",
+        "not in sync with notes: cannot be opened: No such file or directory",
         "syncing notes, 25%: 120 of 300 files read",
-        "not in step with notes: Qdrant is away",
+        "not in sync with notes: Qdrant is away",
     ]
 
 
@@ -126,7 +126,7 @@ async def test_a_folder_is_mirrored_at_the_start_and_after_each_change(notes):
     assert (first.collection, first.mirror, first.create) == ("things", True, True)
     assert first.sources[0].path == notes
     assert second == first
-    assert background.status() == {"things": "in step with notes, 1 file"}
+    assert background.status() == {"things": "in sync with notes, 1 file"}
     assert background.counts() == {
         "files_in_step": 1,
         "files_not_read": 0,
@@ -142,7 +142,7 @@ async def test_a_folder_is_added_and_removed_while_it_runs(notes, tmp_path):
     background.add(folder)
     await syncing.next()
     background.add(folder)  # it is there already
-    with pytest.raises(RequestError, match="take another collection"):
+    with pytest.raises(RequestError, match="choose another collection"):
         background.add(SyncedFolder(tmp_path / "other" / "notes", "things"))
     there = background.status()
     background.remove(folder)
@@ -178,8 +178,8 @@ async def test_a_failure_is_told_and_does_not_end_it(notes):
     await syncing.next()
     await background.close()
 
-    assert told == {"things": "not in step with notes: Qdrant is away"}
-    assert background.status() == {"things": "in step with notes, 1 file"}
+    assert told == {"things": "not in sync with notes: Qdrant is away"}
+    assert background.status() == {"things": "in sync with notes, 1 file"}
 
 
 async def test_one_process_at_a_time_keeps_a_folder(notes, tmp_path, monkeypatch):
@@ -193,7 +193,7 @@ async def test_one_process_at_a_time_keeps_a_folder(notes, tmp_path, monkeypatch
     first = one.status()
     await syncing.next()
     two.start()
-    while "not looked at" in (told := two.status())["things"]:
+    while "not read yet" in (told := two.status())["things"]:
         await asyncio.sleep(0.01)
     await one.close()
     await two.close()
@@ -202,8 +202,8 @@ async def test_one_process_at_a_time_keeps_a_folder(notes, tmp_path, monkeypatch
     await other.next()
     await three.close()
 
-    assert first == {"things": "not in step with notes: not looked at yet"}
-    assert told == {"things": "not in step with notes: another server does it"}
+    assert first == {"things": "not in sync with notes: not read yet"}
+    assert told == {"things": "not in sync with notes: another server syncs it"}
 
 
 async def test_servers_of_two_engines_both_keep_a_folder(notes, tmp_path):
@@ -223,7 +223,7 @@ async def test_servers_of_two_engines_both_keep_a_folder(notes, tmp_path):
 async def test_a_folder_that_is_not_there_is_waited_for(tmp_path):
     background = Background(Syncing().run, [SyncedFolder(tmp_path / "gone", "things")], None)
     background.start()
-    gone = "not in step with gone: the folder does not exist or is not readable"
+    gone = "not in sync with gone: the folder does not exist or is not readable"
     await told(background, gone)
     await background.close()
 
@@ -249,7 +249,7 @@ async def test_a_drive_that_hangs_holds_up_no_other_call_and_is_told(notes, monk
     background = Background(syncing.run, [SyncedFolder(notes, "things")], None)
     background.start()
     await asyncio.to_thread(hanging.wait, 30)
-    await told(background, f"not in step with notes: {AWAY.rstrip('.')}")
+    await told(background, f"not in sync with notes: {AWAY.rstrip('.')}")
     await asyncio.sleep(0.3)
     threads = threading.active_count() - before
     goes_on.set()
@@ -312,13 +312,13 @@ async def test_a_sync_that_dies_is_told_begun_anew_and_in_step_again(notes):
     background.start()
     for _ in range(4):
         await syncing.next()
-    while "not in step" in background.status()["things"]:
+    while "not in sync" in background.status()["things"]:
         await asyncio.sleep(0)
     await background.close()
 
-    died = "not in step with notes: The sync of notes stopped: an unexpected OverflowError; it "
+    died = "not in sync with notes: The sync of notes stopped: an unexpected OverflowError; it "
     assert pauses == [(n, f"{died}starts again in {n} s") for n in (1, 2, 4)]
-    assert background.status() == {"things": "in step with notes, 1 file"}
+    assert background.status() == {"things": "in sync with notes, 1 file"}
 
 
 async def test_a_watch_that_dies_is_told_and_begun_anew(notes, monkeypatch):

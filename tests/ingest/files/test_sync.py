@@ -1,4 +1,4 @@
-"""Files and a collection kept in step, on both engines."""
+"""Files and a collection kept in sync, on both engines."""
 
 import asyncio
 import os

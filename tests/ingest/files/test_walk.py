@@ -206,7 +206,7 @@ def test_a_path_is_named_after_its_folder_or_as_given(tmp_path, monkeypatch):
         (["loop"], None, "loop does not exist or is not accessible"),
         (["a/docs", "b/docs"], None, "Two of the paths are named 'docs'"),
         (["a", "b"], "x", "one path at a time"),
-        (["a"], "x/y", "must not hold a slash"),
+        (["a"], "x/y", "must not contain a slash"),
     ],
 )
 def test_paths_that_cannot_be_told_apart_are_refused(paths, name, sentence, tmp_path):

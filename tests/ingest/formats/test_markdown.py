@@ -234,7 +234,7 @@ def test_of_front_matter_that_is_not_quite_yaml_each_key_is_kept():
         "seen": ["'a' b", "c # d"],
     }
     assert contents.notes == [
-        "has front matter that is not YAML, line 2; what can be read of it is kept"
+        "has front matter that is not YAML, line 2; the readable part is used"
     ]
 
 
@@ -277,7 +277,7 @@ def test_of_front_matter_that_is_too_much_the_rest_is_kept_and_it_is_noted(front
     assert contents.texts[0].text == "text"
     assert contents.texts[0].metadata.items() >= kept.items()
     assert note in contents.notes[0]
-    assert "; what can be read of it is kept" in contents.notes[0]
+    assert "; the readable part is used" in contents.notes[0]
 
 
 def test_a_picture_in_front_matter_is_named_and_takes_no_other_key_with_it():
@@ -288,7 +288,7 @@ def test_a_picture_in_front_matter_is_named_and_takes_no_other_key_with_it():
     assert (one.title, one.tags, one.text) == ("T", ("a",), "text")
     assert one.metadata == {"title": "T", "tags": ["a"]}
     assert contents.notes == [
-        "has front matter of more than 200,000 characters; what can be read of it is kept, "
+        "has front matter of more than 200,000 characters; the readable part is used, "
         "'cover' is left out"
     ]
 
@@ -298,7 +298,7 @@ def test_front_matter_of_too_many_values_is_taken_for_text_and_noted():
     contents = read("n/x.md", f"---\na: {many}\nb: {many}\n---\ntext")
 
     assert contents.texts[0].text.startswith("---\na: [")
-    assert contents.notes == ["has metadata of more than 10,000 values; it is taken for text"]
+    assert contents.notes == ["has metadata of more than 10,000 values; it is treated as text"]
 
 
 @pytest.mark.parametrize(

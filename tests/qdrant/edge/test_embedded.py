@@ -133,7 +133,7 @@ async def test_a_deadline_that_passes_is_an_error_and_the_engine_goes_on(client,
     with monkeypatch.context() as patch:
         patch.setattr(client._engine, "pause", stuck)
         ask = Ask(("c",), (Leg("d", [1.0] * SIZE),), 60, 5)
-        with pytest.raises(EngineTimeout, match=r"answer within 0\.02 seconds\.$"):
+        with pytest.raises(EngineTimeout, match=r"in time\. Try again in a moment\.$"):
             await late.candidates(ask)
         with within(0.02), pytest.raises(EngineTimeout):
             await client.candidates(ask)
@@ -152,9 +152,7 @@ async def test_a_write_that_is_not_answered_may_have_happened(client, monkeypatc
             await going.wait()
 
     monkeypatch.setattr(engine, "let_reads_go_first", pause)
-    with pytest.raises(
-        EngineTimeout, match=r"within 0\.02 seconds\. It may or may not have happened"
-    ):
+    with pytest.raises(EngineTimeout, match=r"in time\. It may or may not have happened"):
         await EdgeClient(engine, 0.02).upsert("c", [point(1)])
     assert engine.busy
     going.set()

@@ -178,8 +178,8 @@ class LocalModel:
             return self._create()
         except (ValueError, OSError) as error:
             raise EncoderUnavailable(
-                f"The {self.noun} {self.name} is not in the cache and could not be downloaded; "
-                "FASTEMBED_CACHE_PATH may name a cache that has it."
+                f"The {self.noun} {self.name} is not in the cache and could not be downloaded. "
+                "Set FASTEMBED_CACHE_PATH to a cache that has it."
             ) from error
 
     def _folder(self, path: Path, file: str) -> Path:

@@ -118,7 +118,7 @@ class Endpoint:
                 passing=True,
                 retry_after=float(wait) if wait.isdecimal() else None,
             )
-        fault = f"did not take the request (HTTP {status}): {self._hint}"
+        fault = f"rejected the request (HTTP {status}): {self._hint}"
         if status in NO_ACCESS:
             fault = f"refused access (HTTP {status}): its API key is missing or may not do this."
         elif response.is_redirect or status == httpx.codes.NOT_FOUND:

@@ -32,10 +32,10 @@ class OpenAIEncoder(ServiceEncoder):
         try:
             rows = [(row.get("index"), row["embedding"]) for row in response["data"]]
         except (TypeError, LookupError, AttributeError) as error:
-            raise EncoderUnavailable(f"{NAME}'s answer holds no vectors.") from error
+            raise EncoderUnavailable(f"{NAME}'s answer contains no vectors.") from error
         if all(place is None for place, _ in rows):
             return [unit(embedding) for _, embedding in rows]
         by_place = {place: embedding for place, embedding in rows if type(place) is int}
         if by_place.keys() != set(range(len(rows))):
-            raise EncoderUnavailable(f"{NAME}'s vectors cannot be told apart by their index.")
+            raise EncoderUnavailable(f"{NAME}'s vectors do not have distinct indexes.")
         return [unit(by_place[place]) for place in range(len(rows))]

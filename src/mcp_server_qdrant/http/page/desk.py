@@ -139,7 +139,7 @@ class Desk:
         if type(start) is not int or start < 0:
             raise RequestError("start must be a whole number from 0.")
         if start > MOST:
-            raise RequestError(f"A list ends after {MOST:,} texts: narrow it, or search.")
+            raise RequestError(f"A list shows at most {MOST:,} texts: narrow it, or search.")
         where = None
         if source := body.get("source"):
             where = {"should": [{"key": key, "match": {"text": source}} for key in SOURCE_KEYS]}

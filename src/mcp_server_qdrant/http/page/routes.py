@@ -100,7 +100,7 @@ def refusal(request: Request) -> tuple[int, str] | None:
     """Status and sentence for a call that is not from the page; None if it is."""
     site = request.headers.get("sec-fetch-site", "same-origin")
     if request.headers.get(CLIENT_HEADER) != CLIENT or site != "same-origin":
-        return 403, "Only the page of this server may ask this."
+        return 403, "Only this server's page may make this request."
     if not request.headers.get("content-type", "").startswith("application/json"):
         return 415, "Send JSON."
     return None

@@ -23,8 +23,8 @@ from mcp_server_qdrant.ingest.writer import Encode
 SYNC_SHARE = 0.25  # share of a model's time that syncs may use
 TEXTS = 2  # encoded per batch; the most that a search has to wait for
 NAMED = 3  # problems named in a sentence
-ELSEWHERE = "another server does it"
-NEW = "not looked at yet"
+ELSEWHERE = "another server syncs it"
+NEW = "not read yet"
 GONE = "the folder does not exist or is not readable"
 FIRST_SECONDS = 30.0  # timeout of the first access to a folder
 RETRY_SECONDS = 30.0  # between attempts after a failure
@@ -72,7 +72,7 @@ class FolderState:
         self.running, self.fault = Report(), reason.rstrip(".")
 
     def trouble(self, name: str) -> str | None:
-        """Why the folder with this name is not in step; None if it is."""
+        """Why the folder with this name is not in sync; None if it is."""
         unseen = (one.reason for one in self.last.problems if one.path == f"{name}/")
         return self.fault or next(unseen, None)
 
@@ -82,8 +82,8 @@ class FolderState:
             read = f"{self.running.done:,} of {self.running.files:,} files read"
             return f"syncing {name}, {self.running.share:.0%}: {read}"
         if trouble := self.trouble(name):
-            return f"not in step with {name}: {trouble}"
-        said = f"in step with {name}, {plural(len(self.last.stored), 'file')}"
+            return f"not in sync with {name}: {trouble}"
+        said = f"in sync with {name}, {plural(len(self.last.stored), 'file')}"
         if not (problems := self.last.problems):
             return said
         each = first_few([f"{one.path} {one.reason}" for one in problems], NAMED)
@@ -121,8 +121,8 @@ class Background:
         taken = {(one.collection, one.label) for one in self._states}
         if (folder.collection, folder.label) in taken:
             raise RequestError(
-                f"Another folder named {folder.label!r} is followed into {folder.collection}: "
-                "take another collection."
+                f"Another folder named {folder.label!r} is synced into {folder.collection} "
+                "already: choose another collection."
             )
         self._states[folder] = FolderState()
         self._start(folder, self._states[folder])
@@ -153,7 +153,7 @@ class Background:
         return {collection: "; ".join(each) for collection, each in said.items()}
 
     def counts(self) -> Mapping[str, int]:
-        """Totals over all folders: files in step, files not read, folders not in step."""
+        """Totals over all folders: files in sync, files not read, folders not in sync."""
         states = self._states.values()
         troubles = [state.trouble(folder.label) for folder, state in self._states.items()]
         return {

@@ -121,7 +121,7 @@ class Reader:
     def _start(self) -> "subprocess.Popen[bytes]":
         """The child process, started if need be."""
         if self._closed:
-            raise UnusableFile("is not read any more: the run has ended", kept=True)
+            raise UnusableFile("was not read, because the run ended", kept=True)
         if self._process is None:
             # Pass the module path only: the environment contains keys.
             given = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

@@ -132,7 +132,7 @@ def sources(paths: Sequence[Path], name: str | None = None) -> list[Source]:
         source = Source(_normal(own), path, folder=folder == path)
         key = source.only or source.name
         if "/" in source.name:
-            raise RequestError(f"The name {source.name!r} must not hold a slash.")
+            raise RequestError(f"The name {source.name!r} must not contain a slash.")
         if key in found and found[key].path != path:
             raise RequestError(
                 f"Two of the paths are named {key!r}: take one at a time, with --name."
@@ -199,7 +199,7 @@ class _Walk:
         except OSError as error:
             place = f"{self._place(folder)}/"
             self._seen.unseen.append(_normal(place))
-            self._problem(place, f"cannot be looked into: {error.strerror}", kept=True)
+            self._problem(place, f"cannot be opened: {error.strerror}", kept=True)
             return []
         self._seen.folders.append(folder)
         return found

@@ -67,7 +67,7 @@ def front_matter(text: str) -> Front:
         except UnusableFile as error:
             made = _parse_by_key(front, str(error))
     except UnusableFile as error:
-        return Front(notes=[f"{error}; it is taken for text"])
+        return Front(notes=[f"{error}; it is treated as text"])
     # A paragraph below a heading (a comment in YAML) may begin with `Note:`.
     blank = any(not one.strip() for one in above[0].splitlines())
     prose = not all(map(IDENTIFIER.match, made.fields)) and (blank or len(made.rest) > 0)
@@ -100,7 +100,7 @@ def _parse_by_key(front: str, fault: str) -> Front:
                 )
         elif not piece.startswith("#"):
             rest += filter(None, [piece.strip()])
-    note = ", ".join([f"{fault}; what can be read of it is kept", *left[:SHOWN]])
+    note = ", ".join([f"{fault}; the readable part is used", *left[:SHOWN]])
     return Front(storable(values), rest, [note])
 
 

@@ -100,8 +100,8 @@ class Embedded:
                 elsewhere = asyncio.run_coroutine_threadsafe(self._start(call), self._loop)
                 return await asyncio.wrap_future(elsewhere)
         except TimeoutError:
-            late = EngineTimeout(f"The embedded engine did not answer within {limit:g} seconds.")
-        raise unsure(late) if changes else late
+            late = EngineTimeout("The embedded engine is busy and did not answer in time.")
+        raise unsure(late) if changes else EngineTimeout(f"{late} Try again in a moment.")
 
     def _check_open(self) -> None:
         if self._closed:
@@ -124,7 +124,9 @@ class Embedded:
                 async with self._writing:
                     await self.let_reads_go_first()
                     if time.monotonic() > call.until:
-                        raise EngineTimeout("Its turn came too late.")
+                        raise EngineTimeout(
+                            "It waited too long for its turn, and nothing was written."
+                        )
                     try:
                         return await call.work()
                     finally:

@@ -146,7 +146,7 @@ class Bulk(Points):
         """
         types = {one.value: one for one in models.PayloadSchemaType}
         if unknown := [kind for kind in keys.values() if kind not in types]:
-            raise RequestError(f"{unknown[0]} is no type of index: use {', '.join(types)}.")
+            raise RequestError(f"{unknown[0]} is not an index type: use {', '.join(types)}.")
         more = {key: types[kind] for key, kind in keys.items()}
         info = await self._client.get_collection(name)
         strict = info.config.strict_mode_config

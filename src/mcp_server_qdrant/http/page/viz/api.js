@@ -32,7 +32,7 @@ export async function call(name, asked = {}, signal = undefined) {
     });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Unreachable("The server does not answer. It is tried again every few seconds.");
+    throw new Unreachable("The server does not answer. The page tries again every few seconds.");
   }
   const answer = await response.json().catch(() => ({}));
   if (response.ok) return answer;
@@ -40,6 +40,6 @@ export async function call(name, asked = {}, signal = undefined) {
 }
 
 function sentence(status, answer) {
-  if (status === 401) return token.get() ? "This server does not accept that access token." : "This server wants an access token.";
+  if (status === 401) return token.get() ? "This server does not accept that access token." : "This server requires an access token.";
   return answer.error_description ?? answer.error ?? `The server failed (${status}). Try again.`;
 }

@@ -13,7 +13,7 @@ const DEMO = {
   meetings: "Why could customers not use the app that Saturday?",
   recipes: "Something warm to eat when I am ill",
 };
-const READS = "This page only reads. mcp-server-qdrant --transport streamable-http serves one that also writes, with three demo collections.";
+const READS = "This page is read-only. mcp-server-qdrant --transport streamable-http serves one that can also write, with three demo collections.";
 const UNITS = [["year", 31536000], ["month", 2592000], ["week", 604800], ["day", 86400], ["hour", 3600], ["minute", 60]];
 
 /** How long ago a moment was: a number and its unit. */
@@ -88,7 +88,7 @@ export function showEmpty(on) {
     }
   };
   $("#home").replaceChildren(
-    h("p", {}, "This is what your agents remember: search it, see on a map what belongs together, and put right what is wrong. Nothing is stored yet; what an agent stores appears here by itself."),
+    h("p", {}, "This is what your agents remember: search it, see on a map what belongs together, and correct what is wrong. Nothing is stored yet; what an agent stores appears here by itself."),
     h("div", {}, state.setup.may.store ? demo : "", h("p", { class: "hint" }, state.setup.may.store ? "Short texts of a home network, of meetings and of a kitchen." : READS)),
     h("h3", { class: "subhead" }, "Connect your client"),
     state.setup.may.store ? h("div", { class: "snippet" }, h("pre", { tabIndex: 0 }, text), copy) : h("pre", { tabIndex: 0 }, "mcp-server-qdrant init"),

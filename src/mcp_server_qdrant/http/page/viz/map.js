@@ -60,7 +60,7 @@ async function awaitLayout(map) {
   if (others() || !answer || (answer.coming && signature(answer) === signature(map))) return later();
   const laid = plot?.panel.neighbours;
   await load(map.search).catch(later);
-  if (!laid && plot?.panel.neighbours) announce("The map has moved: what is alike now lies near.");
+  if (!laid && plot?.panel.neighbours) announce("The map has a new layout: similar texts are now close together.");
 }
 
 /** Places a search on the drawn points; redraws if those have changed. */
@@ -156,7 +156,7 @@ function showLayouts() {
     if (!made && !state.map.coming) return "";
     const choose = () => on.visit({ layout: value === "neighbours" ? "" : value, at: "" });
     const input = h("input", { type: "radio", name: "layout", id: `layout-${value}`, value, checked: value === shown, disabled: !made, onchange: choose });
-    return h("label", { title: made ? "" : "This layout is being made: near will mean alike" }, input, h("span", {}, made ? label : `${label}…`));
+    return h("label", { title: made ? "" : "This layout is being computed: similar texts will be close together" }, input, h("span", {}, made ? label : `${label}…`));
   };
   redraw($("#layout"), ...Object.entries(LAYOUTS).map(choice));
 }
@@ -259,7 +259,7 @@ function showPins() {
 function showNotes() {
   const { notes } = state.map;
   const said = notes.map((note) => h("p", { class: "hint" }, note));
-  if (plot) said.unshift(h("p", {}, `${plot.camera.near ? "What is alike lies near; distances between groups mean little." : variance(plot.panel)} ${size(plot.panel)}.`));
+  if (plot) said.unshift(h("p", {}, `${plot.camera.near ? "Similar texts are close together; distances between groups mean little." : variance(plot.panel)} ${size(plot.panel)}.`));
   else if (!notes.length) said.push(h("p", { class: "empty" }, "There is nothing to draw."));
   $("#map-notes").replaceChildren(...said);
 }
@@ -267,7 +267,7 @@ function showNotes() {
 function variance({ explained }) {
   const shares = explained.slice(0, plot.camera.solid ? 3 : 2);
   const each = shares.map((share, axis) => `PC ${axis + 1} ${(share * 100).toFixed(1)} %`).join(", ");
-  return `${percent(shares.reduce((sum, share) => sum + share, 0))} of the variance is seen: ${each}.`;
+  return `${percent(shares.reduce((sum, share) => sum + share, 0))} of the variance is shown: ${each}.`;
 }
 
 /** Marks the open text. */

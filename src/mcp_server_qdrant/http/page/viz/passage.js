@@ -14,7 +14,7 @@ let typed = () => false; // whether there are unsaved changes
 
 export const hasTyped = () => typed();
 /** True if there are no unsaved changes, or the reader discards them. */
-export const mayLeave = () => !typed() || confirm("Drop what you have typed?");
+export const mayLeave = () => !typed() || confirm("Discard what you have typed?");
 
 /** Only web addresses are links; a text may contain anything. */
 export function linkable(source) {
@@ -130,7 +130,7 @@ function show(one, part, on) {
     one.title || clip(one.text, 80) || "Text",
     details(one),
     one.superseded_by
-      ? h("p", { class: "notes" }, "A newer text stands for this one. ", button("Open it", () => on.open({ id: one.superseded_by, collection: one.collection }), { class: "link" }))
+      ? h("p", { class: "notes" }, "A newer text replaces this one. ", button("Open it", () => on.open({ id: one.superseded_by, collection: one.collection }), { class: "link" }))
       : "",
     body(one, part, state.route.q),
     ...one.notes.map((note) => h("p", { class: "hint" }, note)),
@@ -163,7 +163,7 @@ async function showLike(holder, one, on) {
     holder.replaceChildren(
       h("h3", { class: "subhead" }, "Like this one"),
       h("ul", { class: "newest" }, copies.map((copy) => line(copy, `the same text in ${copy.collection}`)), rows.map((hit) => line(hit, `${hit.collection}, ${fixed(hit.relevance)}`))),
-      copies.length + rows.length ? "" : h("p", { class: "hint" }, "Nothing is like it."),
+      copies.length + rows.length ? "" : h("p", { class: "hint" }, "There is no similar text."),
     );
   } catch (error) {
     holder.replaceChildren(h("p", { class: "failed" }, error.message));
@@ -220,7 +220,7 @@ function edit(one, part, on) {
       if (now.revision === one.revision) return (fault.textContent = error.message);
       one.revision = now.revision;
       fault.replaceChildren(
-        h("p", {}, "Somebody else has changed this text since you opened it. What you typed is still here; Save puts it in the place of theirs."),
+        h("p", {}, "Somebody else has changed this text since you opened it. What you typed is still here; Save replaces theirs."),
         h("details", {}, h("summary", {}, "Their text"), h("div", { class: "text", dir: "auto" }, now.text)),
       );
     }

@@ -69,7 +69,7 @@ export function drawTexts(on) {
   announce(count);
   if (!rows.length) {
     const filtered = tag.length || query || FILTERS.some((name) => state.route[name]);
-    const sentence = filtered ? "No text fits: take away the query, a tag, a date or the source." : "There are no texts in the chosen collections.";
+    const sentence = filtered ? "No text matches: remove the query, a tag, a date or the source." : "There are no texts in the chosen collections.";
     $("#texts-list").replaceChildren(h("p", { class: "empty" }, sentence));
     return;
   }
@@ -84,7 +84,7 @@ export function drawTexts(on) {
     $("#texts-list"),
     h("table", { class: "stacked" }, h("caption", { class: "sr" }, "Texts"), h("thead", {}, h("tr", {}, Object.entries(COLUMNS).map(head))), h("tbody", {}, rows.map((one) => row(one, copies.get(one.text), on)))),
     all.length < Math.min(every, state.setup.most) ? button("Show more", () => showTexts(on, all.length), { class: "more", id: "more-texts" }) : "",
-    rows.length < total && all.length >= state.setup.most ? h("p", { class: "hint" }, "A list ends here: a query or a filter shows others.") : "",
+    rows.length < total && all.length >= state.setup.most ? h("p", { class: "hint" }, "The list ends here: use a query or a filter to see others.") : "",
   );
 }
 
@@ -93,8 +93,8 @@ function row(one, copies, on) {
   const cell = (name, ...shown) => h("td", { dataset: { label: COLUMNS[name] }, class: name, title: name === "source" ? (one.source ?? "") : null }, shown);
   const named = [
     button(clip(one.title || one.text || one.id, 110), () => on.open(one), { class: "open", dir: "auto" }),
-    one.superseded_by && badge("superseded", "A newer text stands for this one"),
-    copies > 1 && badge(`${copies} alike`, "Texts of this list that begin alike"),
+    one.superseded_by && badge("superseded", "A newer text replaces this one"),
+    copies > 1 && badge(`${copies} alike`, "Texts in this list with the same beginning"),
     one.title && h("p", { class: "where beginning", dir: "auto" }, one.text),
   ];
   const cells = [cell("collection", swatch(colour(one.collection)), one.collection), cell("tags", (one.tags ?? []).join(", ")), cell("source", one.source ?? ""), cell("date", one.date ?? "")];
