@@ -47,7 +47,7 @@ FILES = {
     "cells.ipynb": (notebook(f"![a gull]({URI})", "end"), "![a gull]()\n\nend\n\n"),
     "rows.jsonl": (json.dumps({"text": f"a gull {BASE64} end"}), "a gull  end"),
     "rows.csv": (f'text\n"a gull {URI}"\n', "a gull "),
-    "lines.json": (json.dumps({"a": MIME, "b": "gull"}), '{"a": "\\n", "b": "gull"}'),
+    "lines.json": (json.dumps({"a": MIME, "b": "gull"}), '{"a": "\n", "b": "gull"}'),
     "escaped.json": (json.dumps({"a": BASE64}).replace("/", "\\/") + "\n//", '{"a": ""}\n//'),
     "page.rst": (f".. image:: {URI}\n   :alt: a gull\n", ".. image:: \n   :alt: a gull\n"),
     "style.css": (f"a {{src: url({URI}) format('woff')}}", "a {src: url() format('woff')}"),

@@ -113,7 +113,7 @@ async def test_a_phrase_that_must_occur_is_not_promised_elsewhere():
         await fill(services, ships="mast harbour zeppelin")
         page = await find(services, '"zeppelin harbour mast"')
 
-    assert page.notes[0].startswith("Nothing found")
+    assert page.notes[0] == "No text found contains 'zeppelin harbour mast'."
     assert better(page) == []
 
 

@@ -37,7 +37,7 @@ OUT_OF_REACH = [  # the request, and the gate that hides the text
     ({"tags": ["house"]}, "It has none of the tags: its own are none."),
     ({"since": "2030-01-01"}, "It is outside these dates: its own date is 20"),
     ({"score_threshold": 0.99}, "It is below score_threshold 0.99."),
-    ({"query": '"parcel is flower" pot'}, "It does not have the words in quotes as"),
+    ({"query": '"spare key" parcel flower pot'}, "It does not have the words in quotes as"),
     (
         {"query": "late mail", "collections": ["notes"], "tags": ["house"]},
         "It has none of the tags",

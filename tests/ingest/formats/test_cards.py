@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 import pytest
 
 from mcp_server_qdrant.ingest.formats.load import load
-from tests.ingest.formats.archives import refused
 
 CALENDAR = """\
 BEGIN:VCALENDAR
@@ -99,5 +98,5 @@ def test_a_contact_is_a_text_with_all_that_is_known_of_a_person():
 @pytest.mark.parametrize(
     "data", [b"words", b"END:VEVENT\nBEGIN:VEVENT\nSUMMARY:cut", b"BEGIN:\n:\n"]
 )
-def test_a_file_without_entries_is_refused(data):
-    assert refused("n/x.ics", data) == "has no text"
+def test_a_file_without_entries_is_kept_as_it_is(data):
+    assert [one.text for one in load("n/x.ics", data).texts] == [data.decode()]

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 from mcp_server_qdrant.core.errors import UnusableFile
 from mcp_server_qdrant.core.notation import parse_time
 from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, collect, content_id, tags_of
+from mcp_server_qdrant.ingest.formats.text import read as plain
 
 KINDS = ("VEVENT", "VTODO", "VJOURNAL", "VCARD")
 PEOPLE = ("ORGANIZER", "ATTENDEE")
@@ -53,8 +54,14 @@ class Card(NamedTuple):
 
 
 def read(path: str, text: str) -> Contents:
-    """One text per entry. Those without a text are left out with a note."""
-    return collect("entry", enumerate(list_cards(text), 1), partial(_load, path))
+    """One text per entry; of a file without entries, the file as it is.
+
+    Entries without a text are left out with a note.
+    """
+    cards = [*list_cards(text)]
+    return (
+        collect("entry", enumerate(cards, 1), partial(_load, path)) if cards else plain(path, text)
+    )
 
 
 def _load(path: str, card: Card) -> tuple[Loaded, list[str]]:
