@@ -231,7 +231,7 @@ def test_the_map_has_layouts_colours_and_titles_and_its_points_are_pointed_at(st
     by_neighbours(page)
     assert page.get_by_role("radio", name="Neighbours").is_checked()
     notes = page.locator("#map-notes")
-    assert "What is alike lies near" in notes.inner_text()
+    assert "Similar texts are close together" in notes.inner_text()
     plot = page.get_by_role("application")
     plot.focus()
     for _ in range(4):

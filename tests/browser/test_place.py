@@ -118,7 +118,7 @@ def test_texts_are_listed_filtered_and_sorted_without_a_query(start):
     assert "in=recipes" in page.url
 
     page.goto(f"{page.url.split('#')[0]}#view=texts&until=2001-01-01")
-    page.get_by_text("No text fits").wait_for()
+    page.get_by_text("No text matches").wait_for()
     page.goto(f"{page.url.split('#')[0]}#")
     page.locator(".tile").first.wait_for()
     settings(page)
@@ -169,7 +169,7 @@ def test_an_empty_store_helps_and_fills_by_itself(browser, served, tmp_path):
         page = browser.new_page()
         page.route("**/viz/api/setup", only_reads)
         page.goto(f"{empty.address}/viz")
-        page.get_by_text("This page only reads.").wait_for()
+        page.get_by_text("This page is read-only.").wait_for()
         assert page.locator("#home button").count() == 0
         assert page.locator("pre").first.inner_text() == "mcp-server-qdrant init"
         page.unroute("**/viz/api/setup")

@@ -59,8 +59,8 @@ class Person:
         elif line.startswith("export "):
             name, _, value = shlex.split(line)[1].partition("=")
             self.env[name] = value
-        elif line.startswith("Mend "):
-            path = Path(line.removeprefix("Mend ").split(", then: ")[0])
+        elif line.startswith("Fix "):
+            path = Path(line.removeprefix("Fix ").split(", then: ")[0])
             path.write_text(path.read_text() + "}")
         elif line.startswith("mcp-server-qdrant "):
             assert self.run(*shlex.split(line)[1:]).exit_code == 0
@@ -200,7 +200,7 @@ FAULTS: dict[str, tuple[Callable[[Person], None], str, str]] = {
     "a client's file that is no JSON": (
         cursor('{"mcpServers": {}'),
         "client",
-        "Mend {home}/.cursor/mcp.json, then: mcp-server-qdrant doctor",
+        "Fix {home}/.cursor/mcp.json, then: mcp-server-qdrant doctor",
     ),
 }
 OF_MODELS = ("a model folder without a model", "a model that is not spelled so")
@@ -659,7 +659,7 @@ def test_recall_is_set_up_for_all_clients_and_undone(person):
     done = person.run("init", *chosen, "--recall", "--yes")
 
     assert done.exit_code == 0, done.stderr
-    assert "Restart Codex. Codex runs new hooks once you have trusted them" in done.stdout
+    assert "Restart Codex. Codex runs new hooks only after you trust them" in done.stdout
     files = [person.home / file.file[2:] for file in clients.HOOKS.values()]
     assert all(" recall " in file.read_text() for file in files)
     undone = person.run("init", *chosen, "--no-recall", "--yes")

@@ -62,9 +62,9 @@ def test_a_collection_gets_a_description_and_a_folder(agent, tmp_path):
 REFUSED = [
     ({"about": {"describe": "x"}, "collection_name": "notes"}, "about takes description"),
     ({"about": {"folder": 7}, "collection_name": "notes"}, "about takes description"),
-    ({"about": {"description": "x"}}, "Give collection_name with about"),
+    ({"about": {"description": "x"}}, "about needs collection_name"),
     ({"about": {"folder": "nowhere"}, "collection_name": "notes"}, "is not a folder"),
-    ({"about": {"follow": True}, "collection_name": "notes"}, "follow needs the folder"),
+    ({"about": {"follow": True}, "collection_name": "notes"}, "follow needs folder"),
     ({"about": {"description": "x"}, "information": "y"}, "store the text apart"),
 ]
 

@@ -81,7 +81,7 @@ async def test_who_changes_or_stores_it_again_brings_it_back(engine, change):
             "qdrant-store", {"id": "x", "collection_name": "notes", **change}
         )
 
-        assert said(done).startswith("Brought back in collection notes")
+        assert said(done).startswith("Restored in collection notes")
         assert "expires_at" not in done.structured_content
         assert await found(memory, query="ferry half price") == ["x"]
 

@@ -20,8 +20,8 @@ def file(tmp_path):
     return path
 
 
-IT = "others may write to it: run chmod go-w {file}"
-FOLDER = "others may write to its folder: run chmod go-w {folder}"
+IT = "others can write to it: run chmod go-w {file}"
+FOLDER = "others can write to its folder: run chmod go-w {folder}"
 
 
 @pytest.mark.parametrize(
