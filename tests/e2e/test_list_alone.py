@@ -65,7 +65,7 @@ REFUSED = [
     ({"about": {"description": "x"}}, "about needs collection_name"),
     ({"about": {"folder": "nowhere"}, "collection_name": "notes"}, "is not a folder"),
     ({"about": {"follow": True}, "collection_name": "notes"}, "follow needs folder"),
-    ({"about": {"description": "x"}, "information": "y"}, "store the text apart"),
+    ({"about": {"description": "x"}, "information": "y"}, "store the text in a separate call"),
 ]
 
 
