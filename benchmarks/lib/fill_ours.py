@@ -67,13 +67,14 @@ def synthetic_notes(count: int, real: np.ndarray, seed: int) -> Notes:
 
 async def fill(folder: Path, collections: Mapping[str, Notes]) -> None:
     """Make each collection in the embedded folder and write its notes; nothing is optimised."""
-    optimise.QUIET_SECONDS = NEVER
+    usual, optimise.QUIET_SECONDS = optimise.QUIET_SECONDS, NEVER
     client = await EdgeClient.open(folder, timeout=120)
     try:
         for name, notes in collections.items():
             await write(client, name, notes)
     finally:
         await client.close()
+        optimise.QUIET_SECONDS = usual  # the caller may measure in this process
 
 
 async def write(client: AsyncQdrantBase, collection: str, notes: Notes) -> None:
