@@ -123,7 +123,7 @@ async def test_an_agent_is_offered_to_update_or_to_retire_what_it_repeats():
     lines = said(first).splitlines()
     assert lines[0] == (
         "Remembered in collection notes: id new. On the same subject. If one is outdated, call "
-        "again with id=new and its id in supersedes; to keep only one, delete the other:"
+        "again with id=new and the outdated id in supersedes; to keep only one, delete the other:"
     )
     assert lines[1].startswith(f"- [{near['relevance']:.2f}] id old, ")
     assert lines[2] == f"> {OLD}"

@@ -76,8 +76,8 @@ def describe_near(done: Stored) -> list[str]:
     if not done.near:
         return []
     lines = [
-        f"On the same subject. If one is outdated, call again with id={_own_id(done)} and its id "
-        "in supersedes; to keep only one, delete the other:"
+        f"On the same subject. If one is outdated, call again with id={_own_id(done)} and the "
+        "outdated id in supersedes; to keep only one, delete the other:"
     ]
     for known, cosine, heir in done.near:
         where = f" in {cite(known.collection)}" if known.collection != done.collection else ""
