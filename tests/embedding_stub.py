@@ -5,11 +5,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from tests.fakes import FakeEncoder
-from tests.http_stub import serving
+from tests.http_stub import Scripted, serving
 
 Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 Reply = tuple[int, dict[str, str], bytes]
@@ -75,12 +74,8 @@ def served(embed: Embed = words) -> Iterator[Stub]:
     """A stub that listens on a free port."""
     stub = Stub(embed)
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        wbufsize = -1  # one packet: a second one would wait for the client's ACK
-
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+    class Handler(Scripted):
+        def answer(self, body: Any) -> None:
             stub.times.append(time.monotonic())
             stub.requests.append((self.path, dict(self.headers), body))
             reply = stub.reply(body)
@@ -91,16 +86,7 @@ def served(embed: Embed = words) -> Iterator[Stub]:
                 self.wfile.write(b'HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n{"data": [')
                 self.wfile.flush()
                 return
-            status, headers, answer = reply
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
-
-        def log_message(self, *_: Any) -> None:
-            pass
+            self.write_reply(*reply)
 
     with serving(Handler, stub.over.set) as url:
         stub.url = f"{url}/v1"

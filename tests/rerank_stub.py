@@ -4,10 +4,9 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from tests.http_stub import serving
+from tests.http_stub import Scripted, serving
 
 Reply = tuple[int, dict[str, str], bytes]
 
@@ -74,27 +73,15 @@ def served() -> Iterator[Stub]:
     """A stub that listens on a free port."""
     stub = Stub()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+    class Handler(Scripted):
+        def answer(self, body: Any) -> None:
             stub.requests.append((self.path, dict(self.headers), body))
             reply = stub.reply(body)
             if reply is None:
                 stub.over.wait(30)
                 self.close_connection = True
                 return
-            status, headers, answer = reply
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
-
-        def log_message(self, *_: Any) -> None:
-            pass
+            self.write_reply(*reply)
 
     with serving(Handler, stub.over.set) as url:
         stub.url = url
