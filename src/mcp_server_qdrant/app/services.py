@@ -244,12 +244,11 @@ class Services:
         bulk = Bulk(self.shared.client, ())
         if description is not None:
             await bulk.describe(name, description.strip())
-        known = marks.folders((await bulk.shape(name)).metadata)
         if folder or unassign:
-            known = [*dict.fromkeys([*known, folder])] if folder else []
-            await bulk.assign(name, known)
+            known = marks.folders((await bulk.shape(name)).metadata)
+            await bulk.assign(name, [*known, folder] if folder else [])
         self.catalog.forget(name)
-        return known
+        return marks.folders((await bulk.shape(name)).metadata)
 
     async def follow(self, folder: Path, collection: str, *, follow: bool) -> bool:
         """Follow this folder into the collection from now on, or no more; False if it may not.
