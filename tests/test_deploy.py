@@ -26,8 +26,8 @@ def exposed() -> dict[str, set[str]]:
     metrics = Monitor(make_settings()).metrics
     with metrics.call("qdrant-find"):
         pass
-    metrics.fared([Status("notes", "failed")])
-    metrics.answered("weak", corrected=True)
+    metrics.record_statuses([Status("notes", "failed")])
+    metrics.record_outcome("weak", corrected=True)
     text = metrics.text("up", "ready", {"stored": 1}).decode()
     return {
         sample.name: set(sample.labels)

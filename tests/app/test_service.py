@@ -15,7 +15,7 @@ from mcp_server_qdrant.app import service as serving
 from mcp_server_qdrant.app.opening import Opening
 from mcp_server_qdrant.app.place import hold, place, take_over, take_when_free
 from mcp_server_qdrant.app.service import Service, run, serving_pipes
-from mcp_server_qdrant.core.context import visiting, within_request
+from mcp_server_qdrant.core.context import serving_connection, within_request
 from mcp_server_qdrant.core.errors import EngineUnavailable
 from mcp_server_qdrant.hosting.pipe import ask_recall
 from mcp_server_qdrant.hosting.rendezvous import WIRE, Rendezvous
@@ -225,12 +225,12 @@ async def test_log_lines_go_to_the_client_whose_call_it_is_and_others_to_all(sto
         one, other = [await store.client() for _ in range(2)]
         quiet = await store.client(FASTMCP_LOG_LEVEL="ERROR")
         first = next(iter(service._clients))
-        with visiting(first):
+        with serving_connection(first):
             logger.warning("of one")
         with within_request("r-1"):
             logger.warning("of a caller over HTTP")
         logger.warning("of the background")
-        with visiting("who has left"):
+        with serving_connection("who has left"):
             logger.warning("of nobody")
         for client in (one, other, quiet):
             await client.end()

@@ -7,7 +7,7 @@ from time import process_time
 
 import pytest
 
-from mcp_server_qdrant.core.asking import SHORT, asking_parts, question
+from mcp_server_qdrant.core.asking import SHORT, asking_parts, extract_question
 
 ASKED = "where is the key of the shed"
 RULES = """You are a careful assistant of a family. You answer in short sentences.
@@ -50,11 +50,11 @@ FRAMES = json.loads(
 def test_a_question_is_found_behind_before_and_amid_a_prompt(rules, asked):
     head, tail = rules.split("\n\n", 1)
 
-    assert question(f"{rules}\n\n{asked}") == asked
-    assert question(f"{asked}\n\n{rules}") == asked
-    assert question(f"{head}\n\n{asked}\n\n{tail}") == asked
-    assert question(f"{rules}\n\nUser: {asked}") == asked
-    assert question(f"{rules}\n<user_query>{asked}</user_query>") == asked
+    assert extract_question(f"{rules}\n\n{asked}") == asked
+    assert extract_question(f"{asked}\n\n{rules}") == asked
+    assert extract_question(f"{head}\n\n{asked}\n\n{tail}") == asked
+    assert extract_question(f"{rules}\n\nUser: {asked}") == asked
+    assert extract_question(f"{rules}\n<user_query>{asked}</user_query>") == asked
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def test_a_question_is_found_behind_before_and_amid_a_prompt(rules, asked):
 )
 def test_a_closing_sentence_on_how_to_answer_is_not_the_question(closing):
     for asked in (ASKED, "shed key"):
-        assert question(f"{RULES}\n\n{asked}\n\n{closing}") == asked
-        assert question(f"{RULES}\n\n{asked}\n{closing}") == asked
+        assert extract_question(f"{RULES}\n\n{asked}\n\n{closing}") == asked
+        assert extract_question(f"{RULES}\n\n{asked}\n{closing}") == asked
 
 
 IMPERSONAL = """MANUAL OF THE AGENT
@@ -107,20 +107,20 @@ JAPANESE = (
     ],
 )
 def test_a_sentence_that_says_to_search_is_left_out(lead):
-    assert question(lead + ASKED) == ASKED
+    assert extract_question(lead + ASKED) == ASKED
 
 
 @pytest.mark.parametrize("rules", [IMPERSONAL, JAPANESE], ids=["impersonal", "Japanese"])
 @pytest.mark.parametrize("asked", [ASKED, "KF-5031", "¿dónde está la llave del cobertizo?"])
 def test_a_question_is_found_beside_rules_that_address_nobody_and_in_another_script(rules, asked):
-    assert question(f"{rules}\n\n{asked}") == asked
-    assert question(f"{asked}\n\n{rules}") == asked
-    assert question(f"{rules}\n\nUser's request: {asked}") == asked
+    assert extract_question(f"{rules}\n\n{asked}") == asked
+    assert extract_question(f"{asked}\n\n{rules}") == asked
+    assert extract_question(f"{rules}\n\nUser's request: {asked}") == asked
 
 
 @pytest.mark.parametrize("frame", [*chain.from_iterable(FRAMES.values())])
 def test_a_question_is_found_in_each_frame_of_the_benchmark(frame):
-    assert question(frame.replace("{query}", ASKED)) in (ASKED, f"{ASKED}?")
+    assert extract_question(frame.replace("{query}", ASKED)) in (ASKED, f"{ASKED}?")
 
 
 @pytest.mark.parametrize(
@@ -137,19 +137,19 @@ def test_a_question_is_found_in_each_frame_of_the_benchmark(frame):
     ],
 )
 def test_a_short_query_stays_as_it_is(text):
-    assert question(text) == text
+    assert extract_question(text) == text
 
 
 def test_long_prose_without_a_question_is_searched_for_whole():
     prose = "The tide turned at noon and the boats lay dry in the old harbour. " * 10
 
-    assert question(prose) == prose
+    assert extract_question(prose) == prose
 
 
 def test_a_question_that_refers_to_the_sentence_before_has_it():
     text = f"{RULES}\n\nThe dough of the rye bread did not rise. And why?"
 
-    assert question(text) == "The dough of the rye bread did not rise. And why?"
+    assert extract_question(text) == "The dough of the rye bread did not rise. And why?"
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_the_parts_of_a_prompt_that_may_be_about_something(prompt, parts):
 def test_the_time_is_in_proportion_to_the_text(piece):
     text = piece * (1_000_000 // len(piece))
     began = process_time()
-    question(text)
+    extract_question(text)
     asking_parts(text, 3)
 
     assert process_time() - began < 5

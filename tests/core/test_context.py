@@ -10,12 +10,12 @@ from mcp_server_qdrant.core.context import (
     Caller,
     caller,
     calling,
-    granted,
+    expand_scopes,
     seconds_left,
-    speaker,
-    speaking,
-    visiting,
-    visitor,
+    caller_details,
+    serving_client,
+    serving_connection,
+    current_connection,
     within,
 )
 
@@ -43,18 +43,18 @@ def test_the_inner_end_counts_inside():
 
 
 def test_caller_and_visitor_are_known_inside_a_call_only():
-    with calling(ANA), visiting(7):
-        assert (caller(), visitor()) == (ANA, 7)
+    with calling(ANA), serving_connection(7):
+        assert (caller(), current_connection()) == (ANA, 7)
 
-    assert (caller(), visitor()) == (None, None)
+    assert (caller(), current_connection()) == (None, None)
 
 
 def test_who_speaks_is_the_program_and_the_caller_as_far_as_they_are_known():
-    assert speaker() == {}
-    with speaking(("cursor", "1.2")):
-        assert speaker() == {"client": "cursor", "version": "1.2"}
+    assert caller_details() == {}
+    with serving_client(("cursor", "1.2")):
+        assert caller_details() == {"client": "cursor", "version": "1.2"}
         with calling(ANA):
-            assert speaker() == {"client": "cursor", "version": "1.2", "caller": "ana"}
+            assert caller_details() == {"client": "cursor", "version": "1.2", "caller": "ana"}
 
 
 async def test_tasks_and_threads_of_a_call_are_made_for_its_caller():
@@ -77,4 +77,4 @@ async def test_tasks_and_threads_of_a_call_are_made_for_its_caller():
     ],
 )
 def test_a_scope_includes_those_before_it_and_other_words_grant_nothing(named, held):
-    assert granted(named) == held
+    assert expand_scopes(named) == held

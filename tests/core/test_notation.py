@@ -16,7 +16,7 @@ from mcp_server_qdrant.core.notation import (
     name_fault,
     own_id,
     parse_time,
-    plain,
+    without_controls,
     point_id,
     short_id,
     shortened_path,
@@ -205,7 +205,7 @@ def test_whatever_nobody_sees_is_removed():
     unseen = [*sorted(set(unseen) - set("\n\r\t")), *OTHERS]
 
     assert len(unseen) > 200
-    assert [one for one in unseen if visible(f"a{one}b") != "ab" or plain(f"a{one}b") != "ab"] == []
+    assert [one for one in unseen if visible(f"a{one}b") != "ab" or without_controls(f"a{one}b") != "ab"] == []
     assert [one for one in unseen if name_fault(f"a{one}") is None] == []
     assert visible({"a\u200b": ["b\xad\n\tc", 1, None]}) == {"a": ["b\n\tc", 1, None]}
 
@@ -218,7 +218,7 @@ def test_whatever_nobody_sees_is_removed():
     ],
 )
 def test_what_an_emoji_or_a_word_needs_stays(text):
-    assert visible(text) == plain(text) == text
+    assert visible(text) == without_controls(text) == text
     assert name_fault(text) is None
 
 

@@ -9,7 +9,7 @@ import pytest
 from qdrant_client import models
 
 from mcp_server_qdrant.app.services import Services
-from mcp_server_qdrant.core.context import Caller, calling, granted
+from mcp_server_qdrant.core.context import Caller, calling, expand_scopes
 from mcp_server_qdrant.core.datatypes import NewDocument, Sparse
 from mcp_server_qdrant.core.dates import date_of
 from mcp_server_qdrant.core.errors import (
@@ -159,7 +159,7 @@ class TestMove:
 
     async def test_a_caller_who_may_not_delete_moves_nothing(self, services):
         await remember(services, "notes", LONG, id="x")
-        who = Caller("wim", granted(["write"]))
+        who = Caller("wim", expand_scopes(["write"]))
         with calling(who), pytest.raises(RequestError, match="the scope admin"):
             await moved(services)
 

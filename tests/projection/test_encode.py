@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mcp_server_qdrant.core.datatypes import Document, Drawn, Result, SearchPage
+from mcp_server_qdrant.core.datatypes import Document, Sample, Result, SearchPage
 from mcp_server_qdrant.core.notation import short_id
 from mcp_server_qdrant.projection.encode import SNIPPETS, encode
 from mcp_server_qdrant.projection.shapes import (
@@ -27,7 +27,7 @@ UUIDS = tuple(str(uuid.UUID(int=7**40 + number)) for number in range(3))
 
 def group(name: str, ids, positions) -> tuple[Group, np.ndarray]:
     count = len(ids)
-    points = Drawn(
+    points = Sample(
         ids=tuple(ids),
         documents=tuple(map(short_id, ids)),
         titles=tuple(f"title {one}" for one in range(count)),

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mcp_server_qdrant.core.datatypes import DenseLeg, Drawn, Target
+from mcp_server_qdrant.core.datatypes import DenseLeg, Sample, Target
 from mcp_server_qdrant.projection import map as maps
 from mcp_server_qdrant.projection.neighbours import (
     NONE,
@@ -33,7 +33,7 @@ def vectors(count: int = COUNT) -> np.ndarray:
 
 def panel(made: np.ndarray, texts: Sequence[str] | None = None) -> Panel:
     names = tuple(f"t{number}" for number in range(len(made)))
-    drawn = Drawn(
+    drawn = Sample(
         *(tuple(range(len(made))), names, names, names, tuple(texts or names)),
         facts=({},) * len(made),
         vectors=made,

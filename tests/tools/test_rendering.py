@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.core.context import Caller, calling, speaking
+from mcp_server_qdrant.core.context import Caller, calling, serving_client
 from mcp_server_qdrant.core.datatypes import (
     CollectionInfo,
     Correction,
@@ -329,7 +329,7 @@ def test_a_part_is_named_by_its_document_and_number_and_no_title_repeats_the_fil
 )
 def test_who_stored_a_text_is_said_above_its_quote_where_it_was_not_the_reader(stored_by, shown):
     one = Document(7, "notes", "moss", stored_by=stored_by)
-    with calling(Caller("ana", frozenset())), speaking(("cursor", "1")):
+    with calling(Caller("ana", frozenset())), serving_client(("cursor", "1")):
         text = get.render_texts([one], [])
         page = as_text(SearchPage("q", [Result(one, 0.5, 0.5)], ()), "minimal")
 

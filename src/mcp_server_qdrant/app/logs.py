@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from typing_extensions import override
 
-from mcp_server_qdrant.core.context import request_id, visitor
+from mcp_server_qdrant.core.context import request_id, current_connection
 from mcp_server_qdrant.core.notation import escaped
 
 MOST_KEPT = 20  # records
@@ -130,7 +130,7 @@ class Router(logging.Handler):
     @override
     def emit(self, record: logging.LogRecord) -> None:
         """Send the record to the handlers concerned; each has its own level."""
-        who = visitor()
+        who = current_connection()
         if who is None and request_id() is not None:  # of a call over HTTP, which no pipe may see
             return
         there = self._concerned(who)

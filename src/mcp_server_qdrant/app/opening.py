@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING
 
 from mcp_server_qdrant.app.process import HERE
-from mcp_server_qdrant.core.context import calling, in_folder, visiting
+from mcp_server_qdrant.core.context import calling, in_folder, serving_connection
 from mcp_server_qdrant.core.lean import import_qdrant_client
 from mcp_server_qdrant.settings.environment import Settings
 
@@ -77,7 +77,7 @@ class Opening:
     @contextlib.contextmanager
     def _detached(self) -> Iterator[None]:
         """Run the body without a caller or client: its work outlives their calls."""
-        with calling(None), visiting(self), in_folder(None):
+        with calling(None), serving_connection(self), in_folder(None):
             yield
 
     async def services(self) -> "Services":

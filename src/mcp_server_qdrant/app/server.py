@@ -12,7 +12,7 @@ from mcp.server.caching import CacheableMethod, CacheHint
 
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.app.opening import Opening, open_services
-from mcp_server_qdrant.core.context import speaking
+from mcp_server_qdrant.core.context import serving_client
 from mcp_server_qdrant.core.find import Tuning
 from mcp_server_qdrant.core.notation import one_line, visible
 from mcp_server_qdrant.http.page.app import app_extension
@@ -114,7 +114,7 @@ def _opening_middleware(opening: Opening) -> Any:
             under_way.add(task)
             task.add_done_callback(under_way.discard)
         try:
-            with speaking(_client(ctx)):
+            with serving_client(_client(ctx)):
                 result = await call_next(ctx)
                 return visible(result) if ctx.method == "tools/call" else result
         finally:

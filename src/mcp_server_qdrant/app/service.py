@@ -31,7 +31,7 @@ from mcp_server_qdrant.app.place import place
 from mcp_server_qdrant.app.process import HERE, Process
 from mcp_server_qdrant.app.server import Served
 from mcp_server_qdrant.app.session import LAST_ANSWER_SECONDS, LAST_LINE_SECONDS, converse
-from mcp_server_qdrant.core.context import in_folder, visiting
+from mcp_server_qdrant.core.context import in_folder, serving_connection
 from mcp_server_qdrant.core.disk import identity
 from mcp_server_qdrant.core.errors import QdrantMcpError, contained
 from mcp_server_qdrant.hosting.listen import listening
@@ -124,7 +124,7 @@ class Service:
         folder = hello.get("folder")
         try:
             with (
-                visiting(client),
+                serving_connection(client),
                 in_folder(Path(folder) if folder else None),
                 environment.reading(hello.get("variables") or {}),
             ):

@@ -12,7 +12,7 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from mcp_server_qdrant.app.server import UNDER_WAY
-from mcp_server_qdrant.core.context import holding
+from mcp_server_qdrant.core.context import binding
 from mcp_server_qdrant.core.fields import BROKEN
 from mcp_server_qdrant.core.notation import SURROGATE
 
@@ -44,7 +44,7 @@ async def converse(
 
     read: Any = sound_lines(lines, under_way, refuse)
     output: Any = _Output(write)
-    with holding(UNDER_WAY, under_way):
+    with binding(UNDER_WAY, under_way):
         async with stdio_server(read, output) as (reader, writer):
             await server.run(reader, writer, server.create_initialization_options())
 

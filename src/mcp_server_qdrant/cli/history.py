@@ -4,7 +4,7 @@ import click
 
 from mcp_server_qdrant.cli import frame
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.core.notation import cite, own_id, plain, plural
+from mcp_server_qdrant.core.notation import cite, own_id, without_controls, plural
 
 
 @click.command()
@@ -39,7 +39,7 @@ async def history(
                 shown = own_id(done.collection, done.ids[0], done.document)
                 click.echo(f"Restored in {cite(done.collection)}: id {cite(shown)}.")
             else:
-                click.echo("\n".join(map(plain, one.document.text.splitlines())))
+                click.echo("\n".join(map(without_controls, one.document.text.splitlines())))
         elif restore:
             raise RequestError(f"There is no version {cite(wanted or '')}: give a listed ID@TIME.")
         else:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 import click
 from typing_extensions import override
 
-from mcp_server_qdrant.core.context import client_folder, holding
+from mcp_server_qdrant.core.context import client_folder, binding
 
 if TYPE_CHECKING:
 
@@ -50,7 +50,7 @@ class Visit:
     def entered(self) -> AbstractContextManager[None]:
         """A context in which this thread works for the visitor."""
         self._thread = threading.get_ident()
-        return holding(_VISIT, self)
+        return binding(_VISIT, self)
 
     def write(self, text: str, *, err: bool) -> None:
         """Print a text. Raises KeyboardInterrupt if an interrupt is pending."""

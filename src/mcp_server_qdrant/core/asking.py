@@ -120,7 +120,7 @@ class Part(NamedTuple):
         return bool(_TELLING.search(self.text) or _THIRD.search(self.text))
 
 
-def question(text: str) -> str:
+def extract_question(text: str) -> str:
     """The part of a prompt that asks, to be searched for; a short text, or one without it, whole.
 
     The last part weighs most, then the first; a paragraph of its own, a question and what a label

@@ -24,14 +24,14 @@ class Breaker:
         self._until = 0.0
 
     @property
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Seconds until the next call is let through; 0 while it is closed."""
         return max(self._until - self._clock(), 0.0)
 
     @property
     def open(self) -> bool:
         """True while no calls should be made."""
-        return self.left > 0
+        return self.seconds_left > 0
 
     def succeeded(self) -> None:
         """Forget the failures."""

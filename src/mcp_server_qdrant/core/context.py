@@ -18,8 +18,8 @@ SCOPES = READ, WRITE, ADMIN = "read", "write", "admin"  # each includes the ones
 CALLER = "mcp_server_qdrant.caller"  # key in the ASGI scope, for other tasks
 Phase = Literal["embed", "probe", "retrieve", "rank", "rerank"]
 PHASES: tuple[Phase, ...] = ("embed", "probe", "retrieve", "rank", "rerank")
-Answer = Literal["found", "weak", "empty"]
-ANSWERS: tuple[Answer, ...] = ("found", "weak", "empty")
+QueryOutcome = Literal["found", "weak", "empty"]
+QUERY_OUTCOMES: tuple[QueryOutcome, ...] = ("found", "weak", "empty")
 MOMENT = 0.001  # seconds left for work that starts after the deadline
 Outcome = Literal["ok", "rejected", "failed", "crashed", "cancelled"]
 
@@ -53,10 +53,10 @@ class Recorder:
         """The body is this phase of the search."""
         return nullcontext()
 
-    def fared(self, statuses: Iterable[Status]) -> None:
+    def record_statuses(self, statuses: Iterable[Status]) -> None:
         """Record the outcome of a search in each collection."""
 
-    def answered(self, answer: Answer, *, corrected: bool) -> None:
+    def record_outcome(self, answer: QueryOutcome, *, corrected: bool) -> None:
         """Record whether a query found something, and whether its spelling was corrected."""
 
 
@@ -72,7 +72,7 @@ _RECORDER: ContextVar[Recorder] = ContextVar("recorder", default=_SILENT)
 
 
 @contextmanager
-def holding(variable: ContextVar[T], value: T) -> Iterator[None]:
+def binding(variable: ContextVar[T], value: T) -> Iterator[None]:
     """Set the variable for the body."""
     token = variable.set(value)
     try:
@@ -83,7 +83,7 @@ def holding(variable: ContextVar[T], value: T) -> Iterator[None]:
 
 def within(seconds: float) -> AbstractContextManager[None]:
     """Set the deadline of the body, in seconds from now."""
-    return holding(_END, time.monotonic() + seconds)
+    return binding(_END, time.monotonic() + seconds)
 
 
 def seconds_left() -> float | None:
@@ -94,7 +94,7 @@ def seconds_left() -> float | None:
 
 def calling(who: Caller | None) -> AbstractContextManager[None]:
     """Set the caller of the body."""
-    return holding(_CALLER, who)
+    return binding(_CALLER, who)
 
 
 def caller() -> Caller | None:
@@ -102,31 +102,31 @@ def caller() -> Caller | None:
     return _CALLER.get()
 
 
-def speaking(client: tuple[str, str] | None) -> AbstractContextManager[None]:
+def serving_client(client: tuple[str, str] | None) -> AbstractContextManager[None]:
     """Set the client program of the body: (name, version)."""
-    return holding(_CLIENT, client)
+    return binding(_CLIENT, client)
 
 
-def speaker() -> dict[str, str]:
+def caller_details() -> dict[str, str]:
     """Who is calling: `client` and `version` as the program states, `caller` from the token."""
     who, client = caller(), _CLIENT.get()
     said = dict(zip(("client", "version"), client or (), strict=False))
     return said | ({"caller": who.name} if who else {})
 
 
-def visiting(who: Hashable | None) -> AbstractContextManager[None]:
+def serving_connection(who: Hashable | None) -> AbstractContextManager[None]:
     """Set the connection that the body serves."""
-    return holding(_VISITOR, who)
+    return binding(_VISITOR, who)
 
 
-def visitor() -> Hashable | None:
+def current_connection() -> Hashable | None:
     """The connection of the current call; connections take turns."""
     return _VISITOR.get()
 
 
 def in_folder(folder: Path | None) -> AbstractContextManager[None]:
     """Set the working folder of the client that the body serves."""
-    return holding(_FOLDER, folder)
+    return binding(_FOLDER, folder)
 
 
 def client_folder() -> Path | None:
@@ -160,7 +160,7 @@ def from_local_time(wall: datetime) -> datetime:
         return wall.replace(tzinfo=UTC)
 
 
-def granted(named: Iterable[str]) -> frozenset[str]:
+def expand_scopes(named: Iterable[str]) -> frozenset[str]:
     """The named scopes and those that they include; unknown names are ignored."""
     reach = max((SCOPES.index(name) for name in named if name in SCOPES), default=-1)
     return frozenset(SCOPES[: reach + 1])
@@ -168,7 +168,7 @@ def granted(named: Iterable[str]) -> frozenset[str]:
 
 def recording(recorder: Recorder) -> AbstractContextManager[None]:
     """Set the recorder of the body."""
-    return holding(_RECORDER, recorder)
+    return binding(_RECORDER, recorder)
 
 
 def recorder() -> Recorder:
@@ -178,7 +178,7 @@ def recorder() -> Recorder:
 
 def within_request(request_id: str | None) -> AbstractContextManager[None]:
     """Set the HTTP request that the body serves."""
-    return holding(_REQUEST, request_id)
+    return binding(_REQUEST, request_id)
 
 
 def request_id() -> str | None:

@@ -89,12 +89,12 @@ class Targets(tuple[Target, ...]):
     """The targets of a search; a catalog returns the same object until one changes."""
 
     @classmethod
-    def of(cls, targets: Sequence[Target]) -> "Targets":
+    def from_sequence(cls, targets: Sequence[Target]) -> "Targets":
         """These targets; the same object if it is one."""
         return targets if isinstance(targets, cls) else cls(targets)
 
     @cached_property
-    def alike(self) -> Sequence[Sequence[Target]]:
+    def groups(self) -> Sequence[Sequence[Target]]:
         """Targets grouped by space and legs; one without a space is a group of its own."""
         found: dict[Any, list[Target]] = {}
         for one in self:
@@ -104,12 +104,12 @@ class Targets(tuple[Target, ...]):
         return [*found.values()]
 
     @cached_property
-    def answered(self) -> Mapping[str, "Status"]:
+    def ok_statuses(self) -> Mapping[str, "Status"]:
         """The outcome of a search in each, if all answer."""
         return {one.collection: Status(one.collection, "ok") for one in self}
 
     @cached_property
-    def apart(self) -> int:
+    def separate_queries(self) -> int:
         """The number of collections and vector spaces that are queried separately."""
         return len({one.space or (one.collection,) for one in self})
 
@@ -455,7 +455,7 @@ class SyncedFolder:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Drawn:
+class Sample:
     """Points sampled from a collection: `vectors` (n, d) as stored, and parallel columns.
 
     `documents` are the ids of the points' texts, as all tools show them. `texts` are the starts of

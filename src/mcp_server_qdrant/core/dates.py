@@ -57,7 +57,7 @@ class Period(NamedTuple):
     until: datetime | None
 
 
-class Listed(NamedTuple):
+class NewestPoints(NamedTuple):
     """The newest points of a collection with their times; those without a time come last.
 
     `total` is the number of matching texts; if not `complete`, only some were read.

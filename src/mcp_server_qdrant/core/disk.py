@@ -47,7 +47,7 @@ def write_atomically(path: Path, text: str) -> None:
             shutil.copystat(path, draft)
             os.utime(draft)
         draft.replace(path)
-        sync(path.parent)
+        sync_folder(path.parent)
     finally:
         draft.unlink(missing_ok=True)
 
@@ -75,7 +75,7 @@ def locked(path: Path, seconds: float = 30.0) -> Iterator[None]:
         raise TimeoutError(errno.ETIMEDOUT, "another process is changing it") from None
 
 
-def sync(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make creations and renames in the folder durable."""
     if sys.platform != "win32":
         handle = os.open(folder, os.O_RDONLY)
@@ -104,7 +104,7 @@ def place_in(folder: Path, file: Path) -> tuple[str, tuple[str, ...]] | None:
 
 
 @contextmanager
-def opened(file: Path, within: Path | None) -> Iterator[BinaryIO]:
+def open_file(file: Path, within: Path | None) -> Iterator[BinaryIO]:
     """Open a file for reading; `within`: it must resolve to a file in this folder.
 
     Raises OSError, or UnusableFile if it is outside or not a regular file.
@@ -153,13 +153,13 @@ def others_may_write(path: Path) -> str | None:
     real = path.resolve(strict=True)
     if os.statvfs(real).f_flag & os.ST_RDONLY:
         return None
-    fault = _fault(real, "it")
+    fault = _ownership_fault(real, "it")
     for folder in dict.fromkeys((path.absolute().parent, real.parent)):
-        fault = fault or _fault(folder, "its folder")
+        fault = fault or _ownership_fault(folder, "its folder")
     return fault
 
 
-def _fault(path: Path, called: str) -> str | None:
+def _ownership_fault(path: Path, called: str) -> str | None:
     found = path.stat()
     if found.st_uid not in (0, os.geteuid()):
         return f"{called} belongs to another user: change its owner with chown"

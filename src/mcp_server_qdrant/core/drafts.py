@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from mcp_server_qdrant.core.disk import locked, sync
+from mcp_server_qdrant.core.disk import locked, sync_folder
 from mcp_server_qdrant.core.errors import EngineFailure, RequestError
 
 OVERWRITE = "pass --overwrite to replace"
@@ -63,5 +63,5 @@ def _finish(folder: Path, draft: Path) -> None:
     if folder.exists():
         folder.rename(old)
     draft.rename(folder)
-    sync(folder.parent)
+    sync_folder(folder.parent)
     shutil.rmtree(old, ignore_errors=True)

@@ -85,7 +85,7 @@ class SearchRequest(Tuning):
         tagged = {"should": [{"key": key, "match": {"any": [*self.tags]}} for key in TAG_KEYS]}
         return {"must": [tagged, *([self.query_filter] if self.query_filter else [])]}
 
-    def over(self, **usual: Any) -> "SearchRequest":
+    def with_defaults(self, **usual: Any) -> "SearchRequest":
         """The request with these values for parameters not given."""
         given = self.model_fields_set
         return self.model_copy(
@@ -93,7 +93,7 @@ class SearchRequest(Tuning):
         )
 
 
-def declared() -> dict[str, FieldInfo]:
+def find_parameters() -> dict[str, FieldInfo]:
     """Name -> declaration of all parameters: visible ones, then tuning."""
     fields = SearchRequest.model_fields
     return dict(sorted(fields.items(), key=lambda item: item[0] in Tuning.model_fields))

@@ -63,7 +63,7 @@ def name_fault(name: str) -> str | None:
 
     Qdrant and file systems must accept it; invisible and bidirectional characters are refused.
     """
-    forbidden = _FORBIDDEN.search(name) or name != plain(name) or name in (".", "..")
+    forbidden = _FORBIDDEN.search(name) or name != without_controls(name) or name in (".", "..")
     if 0 < len(name) <= MAX_NAME and not forbidden:
         return None
     return (
@@ -87,7 +87,7 @@ def visible_in(allowed: Collection[str], name: str) -> bool:
     return name != HISTORY and (not allowed or listed_in(allowed, name))
 
 
-def plain(text: str) -> str:
+def without_controls(text: str) -> str:
     """The text without terminal controls, bidirectional controls and line ends."""
     return _STEERING.sub(_seen, text) if _SUSPECT.search(text) else text
 
@@ -117,7 +117,7 @@ def escaped(data: str) -> str:
 
 def one_line(text: str, length: int | None = LINE) -> str:
     """The text on one line of at most `length` characters."""
-    folded = plain(" ".join(text.split()))
+    folded = without_controls(" ".join(text.split()))
     return folded if length is None else clipped(folded, length)
 
 
@@ -259,7 +259,7 @@ def own_id(collection: str, point: PointId, document: str | None) -> str:
     if (
         document
         and len(document) <= OWN
-        and document == plain(document)
+        and document == without_controls(document)
         and as_point_id(document) is None
         and first_id(document) is None
         and point_id(collection, document, 0) == point

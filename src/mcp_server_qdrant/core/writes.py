@@ -29,7 +29,7 @@ def batched(items: Iterable[T], size: Callable[[T], int], bound: int) -> Iterato
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptVersion:
     """The kept version of a replaced or deleted text: its `id` and the `days` it is kept.
 
     `fault`: why it could not be kept. All are empty if no versions are kept. `file`: it came from a
@@ -74,7 +74,7 @@ class Deleted:
     """
 
     points: int
-    kept: tuple[Kept, ...]
+    kept: tuple[KeptVersion, ...]
     changed: int = 0
     partly: tuple[Document, ...] = ()
 
@@ -109,7 +109,7 @@ class Stored:
     heir: Document | None = None
     moved: Document | None = None
     masked: int = 0
-    before: Kept = Kept()
+    before: KeptVersion = KeptVersion()
     restored: bool = False
     hint: str = ""
     expires: str | None = None

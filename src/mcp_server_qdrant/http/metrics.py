@@ -19,7 +19,7 @@ from prometheus_client import (
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from typing_extensions import override
 
-from mcp_server_qdrant.core.context import ANSWERS, PHASES, Answer, Ending, Phase, Recorder, caller
+from mcp_server_qdrant.core.context import QUERY_OUTCOMES, PHASES, QueryOutcome, Ending, Phase, Recorder, caller
 from mcp_server_qdrant.core.datatypes import Status
 from mcp_server_qdrant.http.limits import SENTENCES, Load
 
@@ -66,7 +66,7 @@ class Metrics(Recorder):
         gauge("streams_open", "Event streams now.").set_function(lambda: load.streams.count)
         for phase in PHASES:
             self._phase_seconds.labels(phase)
-        for answer in ANSWERS:
+        for answer in QUERY_OUTCOMES:
             self._answers.labels(answer)
         for reason in SENTENCES:
             self._refused.labels(reason)
@@ -92,7 +92,7 @@ class Metrics(Recorder):
         return self._phase_seconds.labels(name).time()
 
     @override
-    def fared(self, statuses: Iterable[Status]) -> None:
+    def record_statuses(self, statuses: Iterable[Status]) -> None:
         faults = [status for status in statuses if status.state in FAULTS]
         for status in faults:
             self._errors.labels(self._name(status.collection), status.state).inc()
@@ -100,7 +100,7 @@ class Metrics(Recorder):
             self._degraded.inc()
 
     @override
-    def answered(self, answer: Answer, *, corrected: bool) -> None:
+    def record_outcome(self, answer: QueryOutcome, *, corrected: bool) -> None:
         self._answers.labels(answer).inc()
         if corrected:
             self._corrected.inc()

@@ -8,7 +8,7 @@ from typing import Any
 from mcp_server_qdrant.core.datatypes import Document, PointId
 from mcp_server_qdrant.core.errors import BackendError, Outdated, RequestError
 from mcp_server_qdrant.core.notation import cite, key_of, plural
-from mcp_server_qdrant.core.writes import Deleted, Kept, Matching, Named, batched
+from mcp_server_qdrant.core.writes import Deleted, KeptVersion, Matching, Named, batched
 from mcp_server_qdrant.ingest.store import Store, check_seen
 from mcp_server_qdrant.qdrant.filters import parse
 from mcp_server_qdrant.qdrant.read.lookup import Lookup
@@ -46,24 +46,24 @@ class Deletion:
             whole.setdefault(key_of(document), document)
         return Named(tuple(whole.values()), missing)
 
-    async def by_ids(self, seen: Named) -> list[Kept]:
+    async def by_ids(self, seen: Named) -> list[KeptVersion]:
         """Delete these documents unless they have changed; returns how each is kept.
 
         Raises Outdated.
         """
-        kept: list[Kept] = []
+        kept: list[KeptVersion] = []
         for number, document in enumerate(seen.documents):
             with _adding_progress(number, len(seen.documents), "documents"):
                 kept.append(await self.delete(document, keep=True))
         return kept
 
-    async def delete(self, seen: Document, *, keep: bool = False) -> Kept:
+    async def delete(self, seen: Document, *, keep: bool = False) -> KeptVersion:
         """Delete a whole document unless it has changed since it was read. Raises Outdated.
 
         All its parts are deleted in one step, after orphans of earlier versions, which searches
         would show once the first part is gone. `keep`: keep it as an earlier version.
         """
-        kept = Kept()
+        kept = KeptVersion()
         name, points = seen.collection, self.store.points
         try:
             async with self.store.lock(name, seen.document or str(seen.id)):
@@ -116,7 +116,7 @@ class Deletion:
             )
         texts, partly = await self._group(collection, listed)
         wanted, gone = sum(map(len, texts)), 0
-        kept: list[Kept] = []
+        kept: list[KeptVersion] = []
         try:
             for batch in batched(texts, len, BATCH):
                 some = [point for text in batch for point in text]
@@ -149,7 +149,7 @@ class Deletion:
         partly = [heads[h] for h, version in lacking if h in heads and heads[h].version == version]
         return list(texts.values()), partly
 
-    async def _keep_versions(self, collection: str, listed: Sequence[Document]) -> list[Kept]:
+    async def _keep_versions(self, collection: str, listed: Sequence[Document]) -> list[KeptVersion]:
         """Keep the texts whose first parts are among these points."""
         heads = [one.id for one in listed if one.head is None]
         texts = await self.store.points.by_id(collection, heads)

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from mcp_server_qdrant.core.context import ADMIN, caller, speaker
+from mcp_server_qdrant.core.context import ADMIN, caller, caller_details
 from mcp_server_qdrant.core.datatypes import SUPERSEDED_IN, SUPERSEDED_KEY, Document
 from mcp_server_qdrant.core.dates import date_of
 from mcp_server_qdrant.core.errors import BackendError, Outdated, QdrantMcpError, RequestError
 from mcp_server_qdrant.core.expiry import is_expired
 from mcp_server_qdrant.core.notation import as_point_id, cite, stamp
-from mcp_server_qdrant.core.writes import Changes, Kept, Stored, Version
+from mcp_server_qdrant.core.writes import Changes, KeptVersion, Stored, Version
 from mcp_server_qdrant.ingest.attributes import MAX_TEXT
 from mcp_server_qdrant.ingest.delete import Deletion
 from mcp_server_qdrant.ingest.edits import Edited, apply_edit, choose_kept
@@ -148,7 +148,7 @@ class Reviser:
             else:
                 made = changes.applied_to(first)._replace(
                     updated_at=stamp(self.store.now()),
-                    stored_by=speaker() or first.stored_by,
+                    stored_by=caller_details() or first.stored_by,
                     version=None,
                     head=None,
                 )
@@ -221,7 +221,7 @@ class Reviser:
                     "changed. Delete that one first, or store this one under another id."
                 )
             changed = changes != Changes()
-            kept = await self.store.history.keep(parts[0]) if changed else Kept()
+            kept = await self.store.history.keep(parts[0]) if changed else KeptVersion()
             done = await self.store.put(new, there)
         await self._delete_original(parts[0], done)
         await self._update_references(parts[0], done)

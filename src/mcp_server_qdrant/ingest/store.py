@@ -28,7 +28,7 @@ from mcp_server_qdrant.core.errors import (
 )
 from mcp_server_qdrant.core.expiry import is_expired, parse_expiry
 from mcp_server_qdrant.core.notation import as_point_id, cite, is_part_id, iso, misspelled, stamp
-from mcp_server_qdrant.core.writes import Changes, Kept, Stored
+from mcp_server_qdrant.core.writes import Changes, KeptVersion, Stored
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.chunk import split
 from mcp_server_qdrant.encoders.encoder import Encoder
@@ -256,7 +256,7 @@ class Store:
                 )
             writer = self.writer(target, encoder.encode_documents if target.dense else None)
             (encoded,) = await writer.encode_parts([new])
-        kept = await self.history.keep(one) if new != one else Kept()
+        kept = await self.history.keep(one) if new != one else KeptVersion()
         if encoded is not None:
             await self.points.rewrite(target, encoded, one)
         await self.points.amend(one, edits)
@@ -304,7 +304,7 @@ class Store:
             await self.points.expect_expiry(name)
             self.catalog.forget(name)
         writer = self.writer(target, encoder.encode_documents if target.dense else None)
-        kept, found = Kept(), []
+        kept, found = KeptVersion(), []
         known = before is not None and encoded_text(before) == encoded_text(parts[0])
         if before and target.dense and (known or before.chunks > 1):
             with suppress(QdrantMcpError):

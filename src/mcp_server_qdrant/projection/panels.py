@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mcp_server_qdrant.core.datatypes import Drawn, Target
+from mcp_server_qdrant.core.datatypes import Sample, Target
 from mcp_server_qdrant.core.notation import cite
 from mcp_server_qdrant.projection.shapes import SEEN, Facet, Group, Map, Panel
 
@@ -22,11 +22,11 @@ MANY_VALUED = ("tags", DAY)  # facets even with many values: the most frequent o
 UNITS = (10, 7, 4)  # characters of an ISO date to the day, month, year
 
 Vectors = NDArray[np.float32]
-Part = tuple[Target, Drawn, Vectors]  # with unit vectors
+Part = tuple[Target, Sample, Vectors]  # with unit vectors
 Facts = Sequence[Mapping[str, Sequence[str]]]
 
 
-def lay_out(drawn: Sequence[tuple[Target, Drawn]], notes: Sequence[str] = ()) -> Map:
+def lay_out(drawn: Sequence[tuple[Target, Sample]], notes: Sequence[str] = ()) -> Map:
     """The map of each target's sample. Vectors are normalised, so distances follow cosines."""
     said = list(notes)
     models: dict[tuple[str, int], list[Part]] = {}

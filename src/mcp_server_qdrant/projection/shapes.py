@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mcp_server_qdrant.core.datatypes import Drawn, Result, SearchPage
+from mcp_server_qdrant.core.datatypes import Sample, Result, SearchPage
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -66,7 +66,7 @@ class Group:
 
     collection: str
     total: int
-    points: Drawn
+    points: Sample
     centre: Position
     spread: float
     near: Mapping[str, float]

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from pydantic import BaseModel, Field, ValidationError
 
-from mcp_server_qdrant.core.disk import opened, write_atomically
+from mcp_server_qdrant.core.disk import open_file, write_atomically
 from mcp_server_qdrant.core.drafts import OVERWRITE, drafted
 from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError, RequestError, UnusableFile
 from mcp_server_qdrant.core.notation import cite_all
@@ -75,7 +75,7 @@ async def back_up(
 def saved_in(folder: Path) -> dict[str, Saved]:
     """The collections in a backup. Raises RequestError."""
     try:
-        with opened(folder / MANIFEST, folder) as file:
+        with open_file(folder / MANIFEST, folder) as file:
             return Manifest.model_validate_json(file.read()).collections
     except FileNotFoundError:
         raise RequestError(f"There is no backup in {folder}: it has no {MANIFEST}.") from None
@@ -127,7 +127,7 @@ async def _load(client: EdgeClient, name: str, path: Path, saved: Saved, *, repl
 async def _fill(client: EdgeClient, staged: str, name: str, path: Path, saved: Saved) -> None:
     """Fill the collection `staged` from the file of `name`, after verifying its digest."""
     try:
-        with opened(path, path.parent) as file:
+        with open_file(path, path.parent) as file:
             if await asyncio.to_thread(_digest_of, file) != saved.digest:
                 raise _damaged(name)
             file.seek(0)

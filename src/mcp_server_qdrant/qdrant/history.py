@@ -17,7 +17,7 @@ from typing import Any
 
 from qdrant_client import models
 
-from mcp_server_qdrant.core.context import speaker
+from mcp_server_qdrant.core.context import caller_details
 from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Document, Earlier
 from mcp_server_qdrant.core.dates import changed_at, parse_versioned_id
 from mcp_server_qdrant.core.errors import (
@@ -38,7 +38,7 @@ from mcp_server_qdrant.core.notation import (
     point_id,
     short_id,
 )
-from mcp_server_qdrant.core.writes import LISTED, Kept, Version, batched
+from mcp_server_qdrant.core.writes import LISTED, KeptVersion, Version, batched
 from mcp_server_qdrant.qdrant.engine import Engine, Point
 from mcp_server_qdrant.qdrant.filters import among, equal, one_of
 from mcp_server_qdrant.qdrant.payload import document_of, stored_payload
@@ -88,19 +88,19 @@ class History:
 
     async def keep(
         self, one: Document, *, deleted: bool = False, parts: Sequence[Document] = ()
-    ) -> Kept:
+    ) -> KeptVersion:
         """Keep the text with this first part; see `keep_all`."""
         return (await self.keep_all([one], deleted=deleted, parts=parts))[0]
 
     async def keep_all(
         self, texts: Sequence[Document], *, deleted: bool = False, parts: Sequence[Document] = ()
-    ) -> list[Kept]:
+    ) -> list[KeptVersion]:
         """Keep the texts with these first parts, before they are replaced or deleted.
 
         The parts of a text are read unless all of them are among these `parts`. A failure is
         returned, not raised, so that the change goes on.
         """
-        kept = [Kept(file=one.file is not None) for one in texts]
+        kept = [KeptVersion(file=one.file is not None) for one in texts]
         if not self.days:
             return kept
         until = self._now().astimezone(UTC).isoformat(timespec="milliseconds")
@@ -268,7 +268,7 @@ class History:
             "until": until,
             "number": number,
             "bytes": len(text.encode("utf-8", "replace")),
-            "by": speaker(),
+            "by": caller_details(),
             "deleted": deleted,
             "title": one.title,
             "begins": "" if one.textless else one.text[:BEGINNING],

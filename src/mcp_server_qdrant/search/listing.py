@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import Document, Passage, Result, SearchPage, Status, Target
-from mcp_server_qdrant.core.dates import EARLIEST, Listed, Period
+from mcp_server_qdrant.core.dates import EARLIEST, NewestPoints, Period
 from mcp_server_qdrant.core.exact import Exact, word_boundaries
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.forms import comparable
@@ -34,7 +34,7 @@ BEGINNING = 75  # tokens of a text's beginning
 LEAST = 12  # tokens of a text's beginning if many are listed
 LONGEST = 2_000  # characters that are considered
 
-AllListed = Mapping[str, Listed]  # by collection
+AllListed = Mapping[str, NewestPoints]  # by collection
 
 
 async def newest_points(
@@ -51,7 +51,7 @@ async def newest_points(
     `where` maps a collection to its filter.
     """
 
-    async def listing(target: Target) -> Listed:
+    async def listing(target: Target) -> NewestPoints:
         return await newest.listed(target, where(target.collection), period, limit, phrases)
 
     answers = await in_time(targets, listing, seconds)

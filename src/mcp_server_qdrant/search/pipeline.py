@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mcp_server_qdrant.core.asking import question
-from mcp_server_qdrant.core.context import Answer, recorder, within
+from mcp_server_qdrant.core.asking import extract_question
+from mcp_server_qdrant.core.context import QueryOutcome, recorder, within
 from mcp_server_qdrant.core.datatypes import SearchPage, State, Status, Target
 from mcp_server_qdrant.core.dates import Period
 from mcp_server_qdrant.core.errors import BackendError
@@ -84,7 +84,7 @@ class Pipeline:
             queries = self.fetch.queries
             where = condition_by(queries.prepare(request.where()), queries.confined(scope))
             return await self._list_newest(request, targets, where, scoped=scope is not None)
-        if (asked := question(request.query)) != request.query:
+        if (asked := extract_question(request.query)) != request.query:
             request = request.model_copy(update={"query": asked})
         query = await self.understanding.query(request, folder, known)
         found = await retrieve(self.fetch, query)
@@ -179,8 +179,8 @@ class Pipeline:
         statuses = self._worst_statuses(found.statuses)
         page = present(ranked, query, statuses, room)
         page = await self._with_undated(page, query.targets, query.condition_of, query.period)
-        answer: Answer = "empty" if not page.results else "weak" if page.weak else "found"
-        recorder().answered(answer, corrected=bool(page.corrections))
+        answer: QueryOutcome = "empty" if not page.results else "weak" if page.weak else "found"
+        recorder().record_outcome(answer, corrected=bool(page.corrections))
         if answer == "found":
             return page
         name, least, failed = await better_elsewhere(self.understanding, query, ranked.best)
@@ -215,7 +215,7 @@ class Pipeline:
         for name, status in worst.items():
             if status.state == "failed":
                 self.understanding.catalog.forget(name)
-        recorder().fared(worst.values())
+        recorder().record_statuses(worst.values())
         broken = [s for s in worst.values() if s.state in ("failed", "timeout", "skipped")]
         if worst and len(broken) == len(worst):
             raise BackendError(_all_failed(broken))

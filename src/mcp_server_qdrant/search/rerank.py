@@ -113,7 +113,7 @@ class Rerank:
         if count < 2:
             return "There is nothing to reorder."
         if self._breaker.open:
-            again = math.ceil(self._breaker.left)
+            again = math.ceil(self._breaker.seconds_left)
             return f"{self._breaker.reason} It is tried again in {again} s."
         return "The search left no time for it." if left < LEAST_SECONDS else None
 

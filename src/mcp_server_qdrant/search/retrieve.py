@@ -130,12 +130,12 @@ async def search_candidates(
 ) -> tuple[list[Scored], dict[str, Status]]:
     """The candidates of all targets, searched in parallel, and the status of each target."""
     legs: list[tuple[Sequence[Target], LegQuery]] = []
-    targets = Targets.of(query.targets)
-    statuses = {**targets.answered}
+    targets = Targets.from_sequence(query.targets)
+    statuses = {**targets.ok_statuses}
     tags = query.tags
     # Collections with a query of their own.
     own = {*tags, *query.terms.failures, *query.confined}
-    for some in targets.alike:
+    for some in targets.groups:
         others = [one for one in some if one.collection not in own] if own else some
         each = [[one] for one in some if one.collection in own] if own else []
         for same in filter(None, (others, *each)):

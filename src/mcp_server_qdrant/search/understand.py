@@ -202,7 +202,7 @@ class Understanding:
         targets = resolved
         if request.algorithm != "hybrid":
             targets = Targets(narrow_legs(one, request.algorithm) for one in resolved)
-        preferred = request.over(recency_weight=self.rules.recency_weight, rerank=self.rules.rerank)
+        preferred = request.with_defaults(recency_weight=self.rules.recency_weight, rerank=self.rules.rerank)
         alpha = self.rules.alpha if share is None else share
         alpha = 1.0 if request.algorithm == "semantic" else alpha
         tagged = targets if alpha < 1 else ()
@@ -213,7 +213,7 @@ class Understanding:
         passages = request.group_size or PASSAGES
         if text is not None:
             passages = request.limit or WITHIN
-        depth, pool = pool_sizes(targets.apart, max(limit, passages))
+        depth, pool = pool_sizes(targets.separate_queries, max(limit, passages))
         # Spelling counts if the algorithm includes it or the caller asks for it.
         asked = "fuzzy_boost" in request.model_fields_set
         spelled = asked or request.algorithm in ("hybrid", "fuzzy")
@@ -314,7 +314,7 @@ async def embed(
     Models in `known` are not asked again. A model that fails does not fail the search; its reason
     is kept.
     """
-    needed = {some[0].dense.model for some in Targets.of(targets).alike if some[0].dense}
+    needed = {some[0].dense.model for some in Targets.from_sequence(targets).groups if some[0].dense}
     models = sorted(needed - known.dense.keys() - known.failures.keys())
 
     async def vector(model: str) -> Dense:

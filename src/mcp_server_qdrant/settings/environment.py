@@ -26,7 +26,7 @@ from pydantic_settings import (
 )
 from typing_extensions import override
 
-from mcp_server_qdrant.core.context import client_folder, holding
+from mcp_server_qdrant.core.context import client_folder, binding
 from mcp_server_qdrant.core.disk import others_may_write
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.fields import requirement
@@ -120,7 +120,7 @@ def variables() -> Mapping[str, str]:
 
 def reading(given: Mapping[str, str]) -> AbstractContextManager[None]:
     """Read settings from another process's variables in the body."""
-    return holding(_VARIABLES, given)
+    return binding(_VARIABLES, given)
 
 
 def environment_names() -> dict[str, tuple[str, ...]]:

@@ -10,7 +10,7 @@ from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.fields import Id, JsonObject, Word, one_or_many
 from mcp_server_qdrant.core.notation import cite, document_id, first_few, one_line, plural, shown_id
-from mcp_server_qdrant.core.writes import Kept, Matching, Named
+from mcp_server_qdrant.core.writes import KeptVersion, Matching, Named
 from mcp_server_qdrant.tools.boundary import ClosedTool, make_result, services_of_tool
 from mcp_server_qdrant.tools.rendering import as_notes, kept_versions
 from mcp_server_qdrant.tools.services import Services
@@ -98,7 +98,7 @@ def _explain_kept(partly: Sequence[Document] | None, changed: int = 0) -> list[s
     return said
 
 
-def _deleted_result(done: Named, kept: Sequence[Kept]) -> CallToolResult:
+def _deleted_result(done: Named, kept: Sequence[KeptVersion]) -> CallToolResult:
     if not done.documents:
         missing = _missing_ids(done)
         raise RequestError(

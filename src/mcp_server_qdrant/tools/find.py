@@ -31,7 +31,7 @@ from mcp_server_qdrant.core.find import (
     FilterableField,
     SearchRequest,
     Tuning,
-    declared,
+    find_parameters,
 )
 from mcp_server_qdrant.core.notation import cite, document_id, first_few, listed_in, plural
 from mcp_server_qdrant.core.sentences import tokens
@@ -68,7 +68,7 @@ class FindOutput(BaseModel):
 
 def _in_words(name: str) -> str:
     """The name of a parameter with its values and its description."""
-    info = declared()[name]
+    info = find_parameters()[name]
     limits = [
         getattr(one, end) for end in ("ge", "le") for one in info.metadata if hasattr(one, end)
     ]
@@ -82,7 +82,7 @@ def _parse_tuning(value: Any) -> Any:
     return without_null(value) if isinstance(value, dict) else value
 
 
-_SELDOM = "; ".join(_in_words(name) for name in declared() if name in Tuning.model_fields)
+_SELDOM = "; ".join(_in_words(name) for name in find_parameters() if name in Tuning.model_fields)
 
 
 class FindArguments(SearchRequest, ArgModelBase):

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import PurePath
 from typing import Any
 
-from mcp_server_qdrant.core.context import speaker, to_local
+from mcp_server_qdrant.core.context import caller_details, to_local
 from mcp_server_qdrant.core.datatypes import (
     Document,
     Earlier,
@@ -33,12 +33,12 @@ from mcp_server_qdrant.core.notation import (
     is_numbered,
     one_line,
     parse_time,
-    plain,
+    without_controls,
     plural,
     shortened_path,
     shown_id,
 )
-from mcp_server_qdrant.core.writes import Kept
+from mcp_server_qdrant.core.writes import KeptVersion
 
 SOURCE = 60  # last characters that are shown
 MAX_METADATA = 200_000  # characters of JSON in one answer, beyond the first text's
@@ -59,7 +59,7 @@ def as_notes(said: Iterable[str]) -> list[str]:
 
 def quote(text: str) -> list[str]:
     """A stored text, with `>` before each line."""
-    return [f"> {plain(one)}" if one else ">" for one in text.splitlines()]
+    return [f"> {without_controls(one)}" if one else ">" for one in text.splitlines()]
 
 
 def heading(document: Document) -> str:
@@ -98,7 +98,7 @@ def web(document: Document) -> str:
 
 def writer(document: Document) -> str:
     """Who stored a text, if that was another caller or program, else ""."""
-    said, own = document.stored_by or {}, speaker()
+    said, own = document.stored_by or {}, caller_details()
     if said.get("caller") and said["caller"] != own.get("caller"):
         return f"written by {cite(said['caller'])}"
     if said.get("client") and said["client"] != own.get("client"):
@@ -159,7 +159,7 @@ def successor_line(document: Document) -> str:
     return f"superseded by: id {cite(heir_id(document) or '')}"
 
 
-def kept_versions(done: Sequence[Kept]) -> list[str]:
+def kept_versions(done: Sequence[KeptVersion]) -> list[str]:
     """Notes on the versions kept of deleted texts, and on those not kept, with the reason."""
     faults = list(dict.fromkeys(one_line(one.fault, None) for one in done if one.fault))
     said = [f"not kept: {fault}" for fault in faults[:3]]
@@ -194,7 +194,7 @@ def limit_metadata(
 
 def compact_json(value: Mapping[str, Any]) -> str:
     """Metadata on one line."""
-    return plain(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str))
+    return without_controls(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str))
 
 
 def document_data(one: Document, *, points: bool = False) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from mcp.types import CallToolResult
 from pydantic import BeforeValidator, Field
 
-from mcp_server_qdrant.core.context import speaker
+from mcp_server_qdrant.core.context import caller_details
 from mcp_server_qdrant.core.datatypes import Document, NewDocument
 from mcp_server_qdrant.core.dates import calendar_dates, parse_date
 from mcp_server_qdrant.core.errors import BackendError, RequestError, UnknownCollection
@@ -148,7 +148,7 @@ async def store(
             title=title,
             tags=words,
             created_at=created_at,
-            stored_by=speaker() or None,
+            stored_by=caller_details() or None,
             expires=ends,
         ),
         collection_name,

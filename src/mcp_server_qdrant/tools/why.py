@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mcp_server_qdrant.core.asking import asking_parts, question
+from mcp_server_qdrant.core.asking import asking_parts, extract_question
 from mcp_server_qdrant.core.datatypes import Algorithm, Document, Result, SearchPage
 from mcp_server_qdrant.core.errors import BackendError, RequestError
 from mcp_server_qdrant.core.expiry import is_expired
@@ -248,7 +248,7 @@ async def _leg_ranks(search: Search, asked: SearchRequest, text: Document) -> st
 
 async def _compare_words(services: Services, asked: SearchRequest, text: Document) -> list[str]:
     """Sentences on the words of the query that the text has and lacks."""
-    asked = asked.model_copy(update={"query": question(asked.query)})
+    asked = asked.model_copy(update={"query": extract_question(asked.query)})
     query = await services.pipeline.understanding.query(asked)
     whole, *_ = await services.lookup.get([str(text.document or text.id)], whole=True)
     written = "\n".join(filter(None, (text.title, *(one.text for one in whole))))

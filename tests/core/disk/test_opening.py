@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mcp_server_qdrant.core import disk
-from mcp_server_qdrant.core.disk import NO_FILE, OUTSIDE, opened
+from mcp_server_qdrant.core.disk import NO_FILE, OUTSIDE, open_file
 from mcp_server_qdrant.core.errors import UnusableFile
 
 
@@ -21,7 +21,7 @@ def notes(tmp_path: Path) -> Path:
 
 
 def read(file: Path, within: Path | None) -> str:
-    with opened(file, within) as opening:
+    with open_file(file, within) as opening:
         return opening.read().decode()
 
 

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from mcp_server_qdrant.core.context import visiting
+from mcp_server_qdrant.core.context import serving_connection
 from mcp_server_qdrant.core.errors import EncoderUnavailable
 from mcp_server_qdrant.encoders.local import turns as module
 from mcp_server_qdrant.encoders.local.turns import Turns
@@ -41,7 +41,7 @@ async def test_work_of_one_caller_leaves_room_for_anothers(gate):
     first = await begun(turns, gate)
     asked = []
     for who, number in (("red", 1), ("red", 2), ("red", 3), ("blue", 9)):
-        with visiting(who):
+        with serving_connection(who):
             asked.append(asyncio.create_task(turns.do(partial(order.append, number), PATIENT)))
     await asyncio.sleep(0)  # all of them stand in line
     gate.set()

@@ -194,8 +194,8 @@ async def test_of_tenants_only_an_admin_who_is_none_gets_the_figures(scopes, cla
 
 def test_no_more_collections_are_named_than_may_be():
     metrics = Metrics(Load(), named=2)
-    metrics.fared(Status(f"c{number}", "timeout") for number in range(50))
-    metrics.fared([Status("c1", "failed"), Status("c40", "failed"), Status("fine", "ok")])
+    metrics.record_statuses(Status(f"c{number}", "timeout") for number in range(50))
+    metrics.record_statuses([Status("c1", "failed"), Status("c40", "failed"), Status("fine", "ok")])
     told = figures(metrics.text("up", "ready", {}).decode())
 
     named = {key[1] for key in told if key[0] == "collection_errors_total"}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mcp_server_qdrant.core.datatypes import DenseLeg, Drawn, Target
+from mcp_server_qdrant.core.datatypes import DenseLeg, Sample, Target
 from mcp_server_qdrant.projection.panels import VALUES, find_facets, lay_out, near
 
 
@@ -11,11 +11,11 @@ def target(name: str, model: str = "m", size: int = 2, points: int = 0) -> Targe
     return Target(name, points, DenseLeg("d", size, "cosine", model), None)
 
 
-def drawn(*vectors: list[float], without: int = 0) -> Drawn:
+def drawn(*vectors: list[float], without: int = 0) -> Sample:
     names = tuple(f"t{number}" for number in range(len(vectors)))
     made = np.array(vectors, np.float32) if vectors else np.zeros((0, 2), np.float32)
     facts = ({},) * len(vectors)
-    return Drawn(tuple(range(len(vectors))), names, names, names, names, facts, made, without)
+    return Sample(tuple(range(len(vectors))), names, names, names, names, facts, made, without)
 
 
 def test_two_groups_lie_apart_with_their_middles_and_spreads():

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from qdrant_client import models
 
-from mcp_server_qdrant.core.context import Caller, calling, visiting
+from mcp_server_qdrant.core.context import Caller, calling, serving_connection
 from mcp_server_qdrant.core.errors import EngineTimeout
 from mcp_server_qdrant.qdrant.edge import embedded, writes
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
@@ -62,7 +62,7 @@ async def by(who: str, call: Coroutine[Any, Any, Any]) -> Any:
 
 
 async def over(line: int, call: Coroutine[Any, Any, Any]) -> Any:
-    with visiting(line):
+    with serving_connection(line):
         return await call
 
 

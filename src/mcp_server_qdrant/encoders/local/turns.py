@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from time import monotonic
 from typing import Any, TypeVar
 
-from mcp_server_qdrant.core.context import caller, visitor
+from mcp_server_qdrant.core.context import caller, current_connection
 from mcp_server_qdrant.core.errors import EncoderUnavailable, QdrantMcpError, contained
 
 IDLE_SECONDS = 60.0  # until an idle thread ends
@@ -43,7 +43,7 @@ class Turns:
         future: Future[T] = Future()
         who = caller()
         with self._changed:
-            queue = (visitor(), who and who.name)
+            queue = (current_connection(), who and who.name)
             self._queues.setdefault(queue, deque()).append((future, work))
             if self._thread is None or self._hangs:
                 self._replace()

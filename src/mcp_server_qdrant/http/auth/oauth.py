@@ -16,7 +16,7 @@ import jwt
 from mcp.client.auth.utils import build_oauth_authorization_server_metadata_discovery_urls
 
 from mcp_server_qdrant.core.bounded import PLAIN, TooLarge, limit_body
-from mcp_server_qdrant.core.context import Caller, granted
+from mcp_server_qdrant.core.context import Caller, expand_scopes
 from mcp_server_qdrant.core.errors import Unauthorized, VerifierUnavailable
 
 logger = logging.getLogger(__name__)
@@ -203,7 +203,7 @@ class AccessTokens:
 def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
     found = next((claims[key] for key in SCOPE_CLAIMS if key in claims), "")
     names = found.split() if isinstance(found, str) else found
-    return granted(names if isinstance(names, list) else ())
+    return expand_scopes(names if isinstance(names, list) else ())
 
 
 def _access_token(typ: Any) -> bool:

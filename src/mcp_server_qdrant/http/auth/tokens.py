@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from mcp_server_qdrant.core.context import Caller, granted
+from mcp_server_qdrant.core.context import Caller, expand_scopes
 from mcp_server_qdrant.core.disk import others_may_write
 from mcp_server_qdrant.core.errors import ConfigError, Unauthorized, VerifierUnavailable, contained
 from mcp_server_qdrant.core.fields import requirement
@@ -54,7 +54,7 @@ class TokenEntry(BaseModel):
     @property
     def caller(self) -> Caller:
         """The caller with this token."""
-        return Caller(self.name, granted(self.scopes), self.claims)
+        return Caller(self.name, expand_scopes(self.scopes), self.claims)
 
     def ended(self, now: datetime) -> bool:
         """True if it has expired."""

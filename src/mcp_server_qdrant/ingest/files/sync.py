@@ -26,7 +26,7 @@ from mcp_server_qdrant.core.datatypes import (
     PointId,
     Target,
 )
-from mcp_server_qdrant.core.disk import opened
+from mcp_server_qdrant.core.disk import open_file
 from mcp_server_qdrant.core.errors import Unforeseen, UnusableFile, contained
 from mcp_server_qdrant.core.notation import cite, iso, parse_time
 from mcp_server_qdrant.encoders.chunk import split, token_count
@@ -280,7 +280,7 @@ class Sync(Outcomes[FileJob]):
     def _read(self, found: Found) -> tuple[Found, bytes]:
         """The file with its present size and time, and its bytes. Raises OSError, UnusableFile."""
         most = self.request.max_bytes * (LARGE if format_of(found.path).large else 1)
-        with opened(found.file, found.within) as file:
+        with open_file(found.file, found.within) as file:
             status = os.fstat(file.fileno())
             # A file that is being written, or is the system's, may have more than its size.
             data = file.read(most + 1) if status.st_size <= most else b""

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from mcp_server_qdrant.core.datatypes import Selection
-from mcp_server_qdrant.core.disk import NO_FILE, OUTSIDE, opened, place_in
+from mcp_server_qdrant.core.disk import NO_FILE, OUTSIDE, open_file, place_in
 from mcp_server_qdrant.core.errors import BackendError, RequestError, UnusableFile
 from mcp_server_qdrant.ingest.files.patterns import Patterns
 from mcp_server_qdrant.ingest.secrets import MASK, spans, without
@@ -289,7 +289,7 @@ def _rules_above(root: Path) -> Iterator[_Rules]:
 
 def _read_rules(folder: Path, within: Path | None) -> list[_Rules]:
     try:
-        with opened(folder / IGNORE_FILE, within) as file:
+        with open_file(folder / IGNORE_FILE, within) as file:
             text = file.read(MOST_RULES + 1)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return []

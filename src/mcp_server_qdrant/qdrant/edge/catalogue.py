@@ -15,7 +15,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from mcp_server_qdrant.core.disk import sync, write_atomically
+from mcp_server_qdrant.core.disk import sync_folder, write_atomically
 from mcp_server_qdrant.core.errors import EngineFailure, UnknownCollection
 from mcp_server_qdrant.qdrant.edge.collection import Entry
 from mcp_server_qdrant.qdrant.edge.files import name_of, slug_of
@@ -137,7 +137,7 @@ class Catalogue:
         if not entry.fault:
             self.mark_unwanted(entry.id, entry.space)
         self.forget(name)
-        sync(self._described)
+        sync_folder(self._described)
         self._unsaved.discard(name)
         return True
 
@@ -156,7 +156,7 @@ class Catalogue:
         A description of the collection overrides the mark.
         """
         (self._unwanted / f"{collection}.{space}").touch()
-        sync(self._unwanted)
+        sync_folder(self._unwanted)
 
     def keep_points(self, collection: str, space: str) -> None:
         """Remove the mark: the points are wanted, or are already gone."""

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from mcp_server_qdrant.core.disk import sync
+from mcp_server_qdrant.core.disk import sync_folder
 
 INCOMPLETE = "Some of its points are missing on disk; the operator of this server can restore them."
 
@@ -62,7 +62,7 @@ class Census:
         if self._has_file:
             self._has_file = False
             self._file.unlink(missing_ok=True)
-            sync(self._file.parent)
+            sync_folder(self._file.parent)
 
     def write(self) -> None:
         """Save the counts of durable points plus missing ones."""

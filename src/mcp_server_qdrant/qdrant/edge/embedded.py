@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar, cast
 from weakref import WeakValueDictionary
 
-from mcp_server_qdrant.core.context import caller, seconds_left, visitor
+from mcp_server_qdrant.core.context import caller, seconds_left, current_connection
 from mcp_server_qdrant.core.errors import (
     EngineTimeout,
     EngineUnavailable,
@@ -90,7 +90,7 @@ class Embedded:
         """
         limit = min(float(timeout), seconds_left() or math.inf)
         who = caller()
-        queue = visitor(), who.name if who else "", changes
+        queue = current_connection(), who.name if who else "", changes
         call = _Call(work, name, time.monotonic() + limit, queue, changes)
         self._check_open()  # once closed, its event loop may have ended
         try:

@@ -17,7 +17,7 @@ from pathlib import Path
 from stat import S_ISREG
 from urllib.parse import unquote
 
-from mcp_server_qdrant.core.disk import sync
+from mcp_server_qdrant.core.disk import sync_folder
 from mcp_server_qdrant.core.errors import DiskFull
 
 STAGED = "\0"  # first character of a collection that is being restored; no other name has it
@@ -79,7 +79,7 @@ class Folder:
         target = self.trash / f"{path.name}-{uuid.uuid4().hex}"
         with contextlib.suppress(FileNotFoundError):
             path.rename(target)
-            sync(path.parent)
+            sync_folder(path.parent)
             threading.Thread(target=_remove, args=(target,), daemon=True).start()
 
     def set_aside(self, path: Path) -> None:
@@ -155,7 +155,7 @@ def sync_tree(tree: Path) -> None:
         with contextlib.suppress(FileNotFoundError), path.open("rb+") as file:
             os.fsync(file.fileno())
     for folder in reversed(folders):
-        sync(folder)
+        sync_folder(folder)
 
 
 def copy_sparse(source: Path, target: Path) -> None:

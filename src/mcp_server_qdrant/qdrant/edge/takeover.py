@@ -17,7 +17,7 @@ from typing import Any
 
 import qdrant_edge as edge
 
-from mcp_server_qdrant.core.disk import sync
+from mcp_server_qdrant.core.disk import sync_folder
 from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError, UnknownCollection
 from mcp_server_qdrant.qdrant.edge import types
 from mcp_server_qdrant.qdrant.edge.check import plain_id
@@ -101,7 +101,7 @@ async def _migrate(
                     raise UnknownCollection(name)  # deleted or restored in the meantime
 
             (earlier.path / TAKEN).touch()
-            sync(earlier.path)
+            sync_folder(earlier.path)
             await store.fill(entry, pages(), count, pause)
         finally:
             shard.close()

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mcp_server_qdrant.core.datatypes import DenseLeg, Document, Drawn, Payload, PointId, Target
+from mcp_server_qdrant.core.datatypes import DenseLeg, Document, Sample, Payload, PointId, Target
 from mcp_server_qdrant.core.notation import document_id
 from mcp_server_qdrant.qdrant.engine import Engine, Point
 from mcp_server_qdrant.qdrant.filters import unexpired
@@ -43,7 +43,7 @@ class Drawer:
         self._client = client
         self._fields = content_fields
 
-    async def draw(self, target: Target, count: int) -> Drawn:
+    async def draw(self, target: Target, count: int) -> Sample:
         """`count` points of the target, or all if it has fewer. It must have a dense leg."""
         assert target.dense is not None
         leg, name = target.dense, target.collection
@@ -66,7 +66,7 @@ class Drawer:
                     break
         columns = list(zip(*points, strict=True)) or [()] * len(POINT)
         about = dict(zip(POINT, columns, strict=True))
-        return Drawn(**about, vectors=np.concatenate(vectors), without=without)
+        return Sample(**about, vectors=np.concatenate(vectors), without=without)
 
     async def texts(self, target: Target) -> AsyncGenerator[list[str]]:
         """Pages of texts with their titles, at most 4,000 characters of each.

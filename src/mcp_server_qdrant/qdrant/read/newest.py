@@ -12,7 +12,7 @@ from qdrant_client import models
 
 from mcp_server_qdrant.core.context import seconds_left
 from mcp_server_qdrant.core.datatypes import PointId, Target
-from mcp_server_qdrant.core.dates import EARLIEST, LATEST, Listed, Period, age_from
+from mcp_server_qdrant.core.dates import EARLIEST, LATEST, NewestPoints, Period, age_from
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.forms import comparable
 from mcp_server_qdrant.core.notation import parse_time, time_of
@@ -58,7 +58,7 @@ class Newest:
         period: Period | None,
         limit: int,
         phrases: Sequence[re.Pattern[str]] = (),
-    ) -> Listed:
+    ) -> NewestPoints:
         """The `limit` newest points that match the filter, the period and all `phrases`.
 
         A dated text also matches the period by its last change.
@@ -82,7 +82,7 @@ class Newest:
         """The filter, restricted to unexpired texts if some may expire."""
         return unexpired(where, self._now()) if target.expiring else where
 
-    async def _ordered(self, target: Target, condition: models.Filter | None, limit: int) -> Listed:
+    async def _ordered(self, target: Target, condition: models.Filter | None, limit: int) -> NewestPoints:
         """List by the date indexes, one after the other; points without the date come later."""
         name, left = target.collection, condition
         total = (await self._client.count(name, count_filter=condition)).count
@@ -107,7 +107,7 @@ class Newest:
                 left = both(models.Filter(must_not=[with_it]), left)
         if UPDATED_KEY in target.dates and total > limit:  # recently changed texts may be missing
             await read(condition, limit, UPDATED_KEY)
-        return Listed(self._timed(records), total)
+        return NewestPoints(self._timed(records), total)
 
     async def _scanned(
         self,
@@ -116,7 +116,7 @@ class Newest:
         limit: int,
         parts: bool,  # noqa: FBT001
         phrases: Sequence[re.Pattern[str]],
-    ) -> Listed:
+    ) -> NewestPoints:
         """List by scanning a limited number of points."""
         found: list[tuple[PointId, datetime | None]] = []
         read, complete, most = 0, True, MOST_READ if phrases else SCANNED
@@ -131,7 +131,7 @@ class Newest:
                 complete = len(page) < PAGE
                 break
         newest = nlargest(limit, found, key=lambda point: point[1] or EARLIEST)
-        return Listed(newest, len(found), complete)
+        return NewestPoints(newest, len(found), complete)
 
     def _timed(self, records: Iterable[Point]) -> list[tuple[PointId, datetime | None]]:
         """(id, time) of each point, without duplicates: a field may hold several dates.

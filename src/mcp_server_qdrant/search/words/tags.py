@@ -69,7 +69,7 @@ class TagIndex:
 
     async def named(self, query: str, targets: Sequence[Target]) -> dict[str, TagMatch]:
         """The tags that the query names, by collection."""
-        legs = (some for some in Targets.of(targets).alike if some[0].dense or some[0].sparse)
+        legs = (some for some in Targets.from_sequence(targets).groups if some[0].dense or some[0].sparse)
         wanted = [one.collection for some in legs for one in some if one.points]
         if not any(map(str.isalnum, query)):
             return {}

@@ -154,7 +154,7 @@ class TermWeights:
 
     async def weighed(self, query: str, targets: Sequence[Target]) -> Terms:
         """The terms of `query` with their idf over all `targets`, and each target's own query."""
-        searched = [some for some in Targets.of(targets).alike if some[0].sparse]
+        searched = [some for some in Targets.from_sequence(targets).groups if some[0].sparse]
         words = self.words(query, ())
         if not words or not searched:
             return Terms(query=query, idf={}, sparse={})
