@@ -31,7 +31,7 @@ from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.plain import plain
-from mcp_server_qdrant.qdrant.engine import Answer, Ask, Corpus, Leg
+from mcp_server_qdrant.qdrant.engine import Candidates, Ask, Corpus, Leg
 from mcp_server_qdrant.qdrant.errors import foreign_errors
 from mcp_server_qdrant.qdrant.payload import document_of
 from mcp_server_qdrant.qdrant.questions import SearchClient
@@ -129,7 +129,7 @@ class Engine:
     async def close(self) -> None:
         """Do nothing: `memory_engine` closes it, since several services may share it."""
 
-    async def candidates(self, ask: Ask) -> Answer:
+    async def candidates(self, ask: Ask) -> Candidates:
         """A search; its calls of local mode go through this class too."""
         return await self._searching().candidates(ask)
 

@@ -77,7 +77,7 @@ async def ready() -> Any:
     async def search(_: Any) -> Any:
         return made
 
-    shared.of_caller().pipeline.search = search
+    shared.services_of_caller().pipeline.search = search
     return shared
 
 

@@ -26,7 +26,7 @@ from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.projection.encode import encode
 from mcp_server_qdrant.projection.panels import lay_out
-from mcp_server_qdrant.qdrant.read.draw import Drawer
+from mcp_server_qdrant.qdrant.read.draw import Sampler
 from mcp_server_qdrant.settings.engine import CONTENT_FIELDS
 from mcp_server_qdrant.settings.environment import Settings
 
@@ -103,8 +103,8 @@ async def figures_of(services: Services, args: argparse.Namespace) -> dict[str, 
     projector = services.projector
     (target,) = await services.catalog.resolve(["notes"])
     figures: dict[str, Any] = {}
-    drawer = Drawer(services.client, CONTENT_FIELDS)
-    drawn = await timed(figures, "read the vectors", lambda: drawer.draw(target, args.points))
+    drawer = Sampler(services.client, CONTENT_FIELDS)
+    drawn = await timed(figures, "read the vectors", lambda: drawer.sample(target, args.points))
     for turn in ("first", "again"):
         found = await timed(
             figures, f"lay out ({turn})", lambda: asyncio.to_thread(lay_out, [(target, drawn)])

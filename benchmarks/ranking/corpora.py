@@ -86,7 +86,7 @@ async def vectors(corpus: Corpus, encoder: Encoder, cache: Path) -> np.ndarray:
 async def main(data: Path, model: Path, cache: Path) -> None:
     """Make and keep all vectors."""
     encoders = open_encoders(Settings(embedding_model_path=model), local_models())
-    encoder = encoders.started(None)
+    encoder = encoders.start_encoder(None)
     await encoder.ready(60)
     for folder in sorted(path for path in data.iterdir() if path.is_dir()):
         await vectors(read(folder), encoder, cache)

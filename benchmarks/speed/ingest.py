@@ -52,7 +52,7 @@ def write(folder: Path, count: int) -> None:
 
 
 async def throughput(services: Services, folder: Path) -> None:
-    encoder = services.encoders.started(None)
+    encoder = services.encoders.start_encoder(None)
     assert await encoder.ready(120)
     tokenizer = await encoder.tokenizer_json()
     whole, alone, stored = 0.0, 0.0, 0

@@ -24,7 +24,7 @@ def encoders(**values):
 @pytest.mark.parametrize("name", ["openai:text-embedding-3-small", "openai:b"])
 async def test_a_service_that_nobody_asked_for_is_not_used_and_that_is_said(name):
     """A collection's metadata must not send queries to a service for money."""
-    encoder = encoders(openai_api_key="sk-x").known(name)
+    encoder = encoders(openai_api_key="sk-x").get(name)
 
     assert type(encoder) is NoEncoder
     with pytest.raises(EncoderUnavailable, match="COLLECTION_MODELS"):
@@ -34,15 +34,15 @@ async def test_a_service_that_nobody_asked_for_is_not_used_and_that_is_said(name
 def test_a_service_that_the_setting_names_for_a_collection_is_used():
     registry = encoders(openai_api_key="sk-x", collection_models="a=openai:m")
 
-    assert type(registry.known("openai:m")) is OpenAIEncoder
-    assert type(registry.known("fastembed:a/b")) is LocalEncoder
+    assert type(registry.get("openai:m")) is OpenAIEncoder
+    assert type(registry.get("fastembed:a/b")) is LocalEncoder
 
 
 def test_prefixes_are_those_of_the_model():
     found = encoders(embedding_model=E5)
 
     assert found.default.prefixes == Prefixes("query: ", "passage: ")
-    assert found.known("BAAI/bge-small-en").prefixes.query.startswith("Represent")
+    assert found.get("BAAI/bge-small-en").prefixes.query.startswith("Represent")
 
 
 async def made(collection: str = "notes", **values):

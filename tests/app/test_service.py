@@ -13,12 +13,12 @@ import pytest
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.app import service as serving
 from mcp_server_qdrant.app.opening import Opening
-from mcp_server_qdrant.app.place import hold, place, take_over, take_when_free
+from mcp_server_qdrant.app.place import hold, rendezvous_file, take_over, take_when_free
 from mcp_server_qdrant.app.service import Service, run, serving_pipes
 from mcp_server_qdrant.core.context import serving_connection, within_request
 from mcp_server_qdrant.core.errors import EngineUnavailable
 from mcp_server_qdrant.hosting.pipe import ask_recall
-from mcp_server_qdrant.hosting.rendezvous import WIRE, Rendezvous
+from mcp_server_qdrant.hosting.rendezvous import PROTOCOL, Rendezvous
 from mcp_server_qdrant.settings import environment
 from mcp_server_qdrant.settings.environment import Settings
 from tests.support import HELLO
@@ -79,12 +79,12 @@ class Store:
 
     def __init__(self, variables: dict[str, str], folder: Path) -> None:
         self.variables, self.folder = variables, folder
-        with environment.reading(variables):
+        with environment.use_variables(variables):
             self.settings: Settings = environment.load()
 
     @property
     def place(self) -> Path:
-        return place(self.settings)
+        return rendezvous_file(self.settings)
 
     async def visit(
         self, *, kind: str = "stdio", version: str = __version__, **more: Any
@@ -261,7 +261,7 @@ async def test_a_hook_is_told_what_fits_by_the_server_of_its_folder_alone(store,
 
 async def test_what_a_killed_service_left_for_hooks_is_removed(tmp_path):
     left = tmp_path / "recall-1.json"
-    Rendezvous(str(tmp_path / "gone"), b"key", 1, WIRE).write(left)
+    Rendezvous(str(tmp_path / "gone"), b"key", 1, PROTOCOL).write(left)
 
     assert await asyncio.to_thread(ask_recall, str(left), HOOK, 20.0) == ""
     assert not left.exists()

@@ -36,7 +36,7 @@ class House:
 
     def of(self, tenant: str) -> Services:
         with by(tenant):
-            return self.tenants.of_caller()
+            return self.tenants.services_of_caller()
 
 
 @pytest.fixture(params=["memory", "edge"])
@@ -201,7 +201,7 @@ async def test_the_claim_has_the_name_that_the_settings_say():
     async with memory_engine() as engine:
         tenants = House(engine, FakeEncoder(), tenant_claim="https://x.example/org").tenants
         with by("red", **{"https://x.example/org": "blue"}):
-            assert tenants.of_caller().store is not None
+            assert tenants.services_of_caller().store is not None
         assert list(tenants._known) == ["blue"]
 
 
@@ -211,14 +211,14 @@ async def test_without_a_caller_the_tenant_is_that_of_the_settings():
         await remember(house.of("red"), "notes", "red's text")
         await remember(house.of("blue"), "notes", "blue's text")
 
-        assert texts(await find(house.tenants.of_caller(), "text")) == ["red's text"]
+        assert texts(await find(house.tenants.services_of_caller(), "text")) == ["red's text"]
 
 
 async def test_without_caller_and_setting_every_call_is_refused():
     async with memory_engine() as engine:
         house = House(engine, FakeEncoder())
         with pytest.raises(RequestError, match="This server has tenants"):
-            house.tenants.of_caller()
+            house.tenants.services_of_caller()
 
 
 async def test_the_tenants_not_used_for_longest_are_forgotten():

@@ -11,7 +11,7 @@ import pytest
 
 from mcp_server_qdrant.app.services import assemble
 from mcp_server_qdrant.app.upkeep import check_visible
-from mcp_server_qdrant.app.upkeep import engine as engine_at
+from mcp_server_qdrant.app.upkeep import open_engine_at as engine_at
 from mcp_server_qdrant.core.errors import DiskFull, RequestError
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.ingest.collections.copying import import_local_mode

@@ -53,7 +53,7 @@ def test_what_is_printed_in_tasks_and_threads_goes_to_the_visitor_alone(command,
         click.echo("echoed")
         print("printed")
         await asyncio.create_task(asyncio.to_thread(click.echo, "in a thread"))
-        frame.say("said")
+        frame.print_message("said")
         sys.stdout.flush()
 
     command(work)
@@ -67,7 +67,7 @@ def test_what_is_printed_in_tasks_and_threads_goes_to_the_visitor_alone(command,
 @pytest.mark.parametrize("terminal", [True, False])
 def test_a_line_that_changes_is_shown_on_the_terminal_of_the_visitor(command, terminal):
     def work():
-        frame.show("10%")
+        frame.show_status("10%")
         click.echo(f"{sys.stdout.isatty()} {sys.stderr.isatty()}")
 
     command(work)
@@ -91,7 +91,7 @@ def test_two_at_once_do_not_mix_their_outputs(command):
         for number in range(20):
             both.wait()
             click.echo(f"{visit.folder()} {number}")
-            await asyncio.to_thread(frame.say, str(visit.folder()))
+            await asyncio.to_thread(frame.print_message, str(visit.folder()))
 
     command(work)
     two = [Visitor(Path(name)) for name in ("/a", "/b")]

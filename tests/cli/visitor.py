@@ -11,7 +11,7 @@ from mcp_server_qdrant.cli import main
 from mcp_server_qdrant.cli.hosted import run_in_service
 from mcp_server_qdrant.cli.visit import Printed, Visit, install_streams
 from mcp_server_qdrant.core.context import in_folder
-from mcp_server_qdrant.settings.environment import reading
+from mcp_server_qdrant.settings.environment import use_variables
 
 
 class Visitor:
@@ -54,5 +54,5 @@ class Visitor:
     def _run(self, words: Sequence[str]) -> None:
         with ExitStack() as stack:
             stack.enter_context(in_folder(self.folder))
-            stack.enter_context(reading(self.variables))
+            stack.enter_context(use_variables(self.variables))
             self.status = run_in_service(main.main, words, self.visit)

@@ -13,7 +13,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from mcp_server_qdrant.hosting.reach import guess_place
+from mcp_server_qdrant.hosting.reach import guess_path
 from mcp_server_qdrant.hosting.rendezvous import Rendezvous
 from tests import forked
 from tests.hosts import alive
@@ -155,7 +155,7 @@ def settings_on(
     env |= {"QDRANT_URL": URL, "QDRANT_CACHE_PATH": str(folder / "cache")}
     with lent(URL):
         yield env
-        place = Path(guess_place(env))
+        place = Path(guess_path(env))
         end_service(place.parent, place.name)
 
 

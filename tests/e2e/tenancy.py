@@ -15,7 +15,7 @@ from typing import Any
 from mcp.shared.exceptions import MCPError
 
 from mcp_server_qdrant.core.notation import point_ids_of
-from mcp_server_qdrant.http.auth.tokens import add, digest, new_token
+from mcp_server_qdrant.http.auth.tokens import add_token, digest, new_token
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from tests.e2e.test_http import serving
@@ -100,7 +100,7 @@ def world(env: dict[str, str], folder: Path) -> Iterator[World]:
         tokens[name] = new_token()
         scopes = ["read", "write", "admin"]
         entry = {"name": name, "sha256": digest(tokens[name]), "scopes": scopes}
-        add(file, entry | {"claims": claims})
+        add_token(file, entry | {"claims": claims})
     auth = {"AUTH_MODE": "token", "AUTH_TOKENS_FILE": str(file), "TENANT_FIELD": "tenant"}
     with serving(env | auth, "streamable-http", folder) as (address, _):
         yield World(address, tokens)

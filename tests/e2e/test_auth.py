@@ -6,7 +6,7 @@ import urllib.request
 
 import pytest
 
-from mcp_server_qdrant.http.auth.tokens import add, digest, new_token
+from mcp_server_qdrant.http.auth.tokens import add_token, digest, new_token
 from tests.e2e.raw import RawServer
 from tests.e2e.test_http import serving
 from tests.listening import client_of
@@ -56,7 +56,7 @@ async def test_named_tokens_do_what_their_scopes_say(env, tmp_path, transport, p
     file, tokens = tmp_path / "tokens.yaml", {}
     for name, scope in (("reader", "read"), ("writer", "write")):
         tokens[name] = new_token()
-        add(file, {"name": name, "sha256": digest(tokens[name]), "scopes": [scope]})
+        add_token(file, {"name": name, "sha256": digest(tokens[name]), "scopes": [scope]})
     settings = {"AUTH_MODE": "token", "AUTH_TOKENS_FILE": str(file), "FASTMCP_HOST": "0.0.0.0"}
     text = {"information": "The cellar floods in March.", "collection_name": "house"}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server_qdrant.hosting.reach import guess_place
+from mcp_server_qdrant.hosting.reach import guess_path
 from tests.e2e.raw import RawServer, end_service, text_of
 from tests.qdrant_server import EITHER_ENGINE
 
@@ -94,7 +94,7 @@ def test_a_folder_below_an_allowed_one_is_followed_until_the_agent_ends_it(env, 
     told = about(server, ".", follow=True)
     until(server, "crane of work is blue")
     server.close()
-    end_service(Path(guess_place(env)).parent, Path(guess_place(env)).name)
+    end_service(Path(guess_path(env)).parent, Path(guess_path(env)).name)
     (work / "crane.md").write_text("The crane of work is red.")
     server = RawServer(env, work)
     until(server, "crane of work is red")

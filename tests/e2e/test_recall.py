@@ -11,7 +11,7 @@ from time import monotonic
 import pytest
 
 from mcp_server_qdrant.cli.clients import CLIENTS
-from mcp_server_qdrant.hosting.reach import guess_place
+from mcp_server_qdrant.hosting.reach import guess_path
 from tests import forked
 from tests.e2e.raw import RawServer, clean_environment
 from tests.qdrant_server import EITHER_ENGINE
@@ -200,7 +200,7 @@ def test_a_hook_starts_no_engine(person, env):
     hooks = {"SessionStart": [{"hooks": [{"command": f"mcp-server-qdrant recall {place}"}]}]}
 
     assert person.hook(hooks, "SessionStart", person.home, "s1") == ""
-    assert not Path(guess_place(env)).parent.exists()
+    assert not Path(guess_path(env)).parent.exists()
 
 
 def test_the_plugins_hooks_find_the_plugins_server(person, env, tmp_path):

@@ -10,7 +10,7 @@ from qdrant_edge import Language
 
 from mcp_server_qdrant.core.bm25 import LANGUAGES
 from mcp_server_qdrant.core.datatypes import Sparse
-from mcp_server_qdrant.encoders.bm25 import AVERAGE_LENGTH, K1, MONTHS, B, Bm25Encoder, words_of
+from mcp_server_qdrant.encoders.bm25 import AVERAGE_LENGTH, K1, MONTHS, B, Bm25Encoder, date_words
 
 EMPTY = Sparse((), ())
 ENGLISH = (
@@ -189,7 +189,7 @@ def test_a_text_has_the_terms_of_what_a_reader_sees(bm25):
     ],
 )
 def test_a_day_is_written_in_numbers_and_words(language, expected):
-    assert words_of(date(2026, 3, 8), language) == expected
+    assert date_words(date(2026, 3, 8), language) == expected
 
 
 def test_each_language_has_twelve_months():

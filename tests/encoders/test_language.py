@@ -3,7 +3,7 @@
 import pytest
 
 from mcp_server_qdrant.encoders import language
-from mcp_server_qdrant.encoders.language import detect, detect_strictly, is_read_by, probabilities
+from mcp_server_qdrant.encoders.language import detect, detect_strictly, model_reads, probabilities
 
 
 @pytest.mark.parametrize(
@@ -69,4 +69,4 @@ def test_a_person_is_told_of_a_language_that_is_certain_only(text, language):
     ],
 )
 def test_a_model_knows_the_languages_that_fastembed_names(described, language, read):
-    assert is_read_by(described, language) == read
+    assert model_reads(described, language) == read

@@ -66,5 +66,5 @@ def test_the_table_of_models_has_the_sizes_and_prefixes_that_are_used():
     }
 
     assert len(told) == 6
-    served = FastEmbedEncoder.served()
+    served = FastEmbedEncoder.supported_models()
     assert told == {name: (served[name.lower()]["dim"], prefixes_of(name)) for name in told}

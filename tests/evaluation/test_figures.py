@@ -7,7 +7,7 @@ import pytest
 from mcp_server_qdrant.core.datatypes import Algorithm
 from mcp_server_qdrant.evaluation.figures import categories, latency, score
 from mcp_server_qdrant.evaluation.labels import Label
-from mcp_server_qdrant.evaluation.run import JudgedQuery, Key, Measured, Run
+from mcp_server_qdrant.evaluation.run import JudgedQuery, Key, Measurement, Run
 
 
 def keys(names: str) -> list[Key]:
@@ -25,8 +25,8 @@ def run(found: list[str], deep: list[str] | None = None, algorithm: Algorithm = 
     return Run(algorithm, shown, below, [1.0] * len(found))
 
 
-def measured(queries: list[JudgedQuery], *runs: Run) -> Measured:
-    return Measured(queries, runs, ())
+def measured(queries: list[JudgedQuery], *runs: Run) -> Measurement:
+    return Measurement(queries, runs, ())
 
 
 def test_each_metric_of_each_query():

@@ -20,7 +20,7 @@ from mcp_server_qdrant.core.errors import (
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.evaluation.figures import score, tables
 from mcp_server_qdrant.evaluation.labels import Expect, Label, read_labels
-from mcp_server_qdrant.evaluation.run import Measured, measure
+from mcp_server_qdrant.evaluation.run import Measurement, measure
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from tests.fakes import FakeEncoder
 from tests.support import COSINE, IDF, foreign, memory_services, remember
@@ -60,7 +60,7 @@ async def services(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
         yield services
 
 
-def expected(measured: Measured) -> list[set[str]]:
+def expected(measured: Measurement) -> list[set[str]]:
     return [{name for _, name in query.grades} for query in measured.queries]
 
 
@@ -180,7 +180,7 @@ async def test_labels_and_collections_that_fit_nothing_are_an_error(
 async def test_progress_is_told_after_each_query(services):
     told: list[int] = []
     labels = [label("key", {"pot": 1}), label("shed", {"shed": 1})]
-    await measure(services, labels, get_args(Algorithm), searching=told.append)
+    await measure(services, labels, get_args(Algorithm), progress=told.append)
 
     assert told == [4, 8]
 

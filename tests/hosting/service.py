@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_server_qdrant.hosting import rendezvous
-from mcp_server_qdrant.hosting.rendezvous import NONCE, PROOF, WIRE, Rendezvous, proof
+from mcp_server_qdrant.hosting.rendezvous import NONCE, PROOF, PROTOCOL, Rendezvous, proof
 
 PATIENCE = 60.0
 
@@ -61,7 +61,7 @@ class Visitor:
 class Service:
     """Listens, and publishes its address in a folder."""
 
-    def __init__(self, folder: Path, wire: int = WIRE) -> None:
+    def __init__(self, folder: Path, wire: int = PROTOCOL) -> None:
         self.place = folder / "service.json"
         Rendezvous.clear(self.place)
         if rendezvous.sys.platform == "win32":

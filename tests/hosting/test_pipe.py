@@ -18,7 +18,7 @@ import pytest
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.hosting import pipe, reach
 from mcp_server_qdrant.hosting.pipe import LOST, ask_recall, run_command
-from mcp_server_qdrant.hosting.rendezvous import WIRE
+from mcp_server_qdrant.hosting.rendezvous import PROTOCOL
 from tests.e2e.raw import clean_environment
 from tests.hosting.service import PATIENCE, Service, Visitor, command
 from tests.hosting.test_reach import program
@@ -110,7 +110,7 @@ def test_without_news_of_processes_the_parent_is_watched(monkeypatch):
     monkeypatch.setattr(pipe, "time", SimpleNamespace(sleep=naps.append))
     monkeypatch.setattr(pipe, "_client", lambda *_: 7)
 
-    assert pipe.handle_of_client(7, 0) is None
+    assert pipe.client_handle(7, 0) is None
     pipe.await_client_end(7, None)
     assert len(naps) == 2
 
@@ -275,7 +275,7 @@ def test_a_hook_is_told_nothing_by_a_service_that_dies(talking, served):
 
 def test_a_hook_without_a_service_is_told_nothing(tmp_path):
     assert ask_recall(str(tmp_path / "service.json"), {}, PATIENCE) == ""
-    service = Service(tmp_path, wire=WIRE + 1)
+    service = Service(tmp_path, wire=PROTOCOL + 1)
     assert ask_recall(str(service.place), {}, PATIENCE) == ""
     service.stop(withdraw=False)
     Service(tmp_path).stop(withdraw=False)

@@ -19,15 +19,15 @@ from mcp_server_qdrant.hosting.reach import (
     Ended,
     connect,
     connect_when_ready,
-    guess_place,
+    guess_path,
     hello,
-    lines,
+    split_lines,
     locators,
     may_share,
     parse_object,
     start,
 )
-from mcp_server_qdrant.hosting.rendezvous import WIRE, place_of
+from mcp_server_qdrant.hosting.rendezvous import PROTOCOL, rendezvous_path
 from tests.hosting.service import PATIENCE, Service, command
 
 APP = "mcp-server-qdrant"
@@ -52,7 +52,7 @@ def real_processes(real_hosts):
 def test_without_a_setting_the_service_is_that_of_the_users_data_folder():
     data = platformdirs.user_data_path(APP, appauthor=False)
 
-    assert guess_place(locators(None)) == str(data / "service.json")
+    assert guess_path(locators(None)) == str(data / "service.json")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="compares with the platform's own")
@@ -72,11 +72,11 @@ def test_the_folders_are_those_of_platformdirs(kind, own, monkeypatch):
 
 def test_a_variable_names_the_folder_or_the_server(monkeypatch, tmp_path):
     monkeypatch.setenv("qdrant_local_path", "~/engine")
-    assert guess_place(locators(None)) == str(tmp_path / "engine" / "service.json")
+    assert guess_path(locators(None)) == str(tmp_path / "engine" / "service.json")
 
     monkeypatch.setenv("QDRANT_URL", "http://one:6333")
     monkeypatch.setenv("QDRANT_CACHE_PATH", "~/cache")
-    assert guess_place(locators(None)) == place_of("http://one:6333", "", tmp_path / "cache")
+    assert guess_path(locators(None)) == rendezvous_path("http://one:6333", "", tmp_path / "cache")
 
 
 def test_a_settings_file_does_the_same_and_the_environment_wins(monkeypatch, tmp_path):
@@ -86,15 +86,15 @@ def test_a_settings_file_does_the_same_and_the_environment_wins(monkeypatch, tmp
     other = tmp_path / "other.env"
     other.write_text("QDRANT_LOCAL_PATH=/from/other\nQDRANT_SHARE_PROCESS=false\n")
 
-    assert guess_place(locators(None)) == "/from/own/service.json"
+    assert guess_path(locators(None)) == "/from/own/service.json"
     assert (
-        guess_place(locators(str(other)))
-        == guess_place(locators("~/other.env"))
+        guess_path(locators(str(other)))
+        == guess_path(locators("~/other.env"))
         == "/from/other/service.json"
     )
     assert not may_share(locators(str(other)))
     monkeypatch.setenv("QDRANT_LOCAL_PATH", "/from/environment")
-    assert guess_place(locators(str(other))) == "/from/environment/service.json"
+    assert guess_path(locators(str(other))) == "/from/environment/service.json"
     assert locators(str(tmp_path / "nowhere.env")) == {"QDRANT_LOCAL_PATH": "/from/environment"}
 
 
@@ -145,7 +145,7 @@ def test_a_hooks_hello_has_no_variables_and_a_folder_that_is_gone_is_none(monkey
 def test_a_line_is_handed_on_once_it_is_whole():
     pieces = [b"on", b"e\ntw", b"o\n\n", b"three\nfo", b"ur"]
 
-    assert [*lines(pieces)] == [b"one", b"two", b"", b"three"]
+    assert [*split_lines(pieces)] == [b"one", b"two", b"", b"three"]
 
 
 @pytest.mark.parametrize("line", [b"", b"no", b"[]", b"7", b"[" * 100_000, b'"\xff', b"null"])
@@ -159,7 +159,7 @@ def test_an_object_may_have_a_mark_before_it_and_broken_bytes_in_it():
 
 def test_a_service_of_another_protocol_is_not_spoken_to(tmp_path, monkeypatch):
     monkeypatch.setattr(reach, "_CONNECT_SECONDS", 0.05)
-    service = Service(tmp_path, wire=WIRE + 1)
+    service = Service(tmp_path, wire=PROTOCOL + 1)
 
     assert connect(str(service.place)) is None
     with pytest.raises(Ended, match="Another version") as ended:
@@ -271,7 +271,7 @@ def test_on_windows_a_wait_is_cut_in_pieces(monkeypatch):
         theirs.sendall(b"x")
         theirs.shutdown(reach.socket.SHUT_WR)
 
-        assert [*reach.pieces_of(ours)] == [b"x"]
+        assert [*reach.receive_chunks(ours)] == [b"x"]
 
 
 def test_a_broken_stderr_is_no_fault(monkeypatch):
@@ -280,9 +280,9 @@ def test_a_broken_stderr_is_no_fault(monkeypatch):
             raise BrokenPipeError
 
     monkeypatch.setattr(reach, "sys", SimpleNamespace(stderr=Broken()))
-    reach.tell("x")
+    reach.write_stderr("x")
     monkeypatch.setattr(reach, "sys", SimpleNamespace(stderr=None))
-    reach.tell("x")
+    reach.write_stderr("x")
 
 
 def test_a_shell_that_asks_for_completions_is_known(monkeypatch):

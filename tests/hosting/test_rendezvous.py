@@ -16,14 +16,14 @@ from mcp_server_qdrant.hosting import rendezvous
 from mcp_server_qdrant.hosting.rendezvous import (
     NONCE,
     PROOF,
-    WIRE,
+    PROTOCOL,
     Rendezvous,
-    place_of,
+    rendezvous_path,
     socket_path,
 )
 from tests.hosting.service import PATIENCE, Service
 
-ONE = Rendezvous("/somewhere/s", b"key", 7, WIRE, "1.0")
+ONE = Rendezvous("/somewhere/s", b"key", 7, PROTOCOL, "1.0")
 
 
 @pytest.fixture(params=["linux", "win32"])
@@ -37,9 +37,9 @@ def test_a_folder_and_a_server_each_have_a_place(tmp_path):
     url = "http://127.0.0.1:6333"
     name = f"service-{sha256(url.encode()).hexdigest()[:16]}.json"
 
-    assert place_of(None, tmp_path, "cache") == str(tmp_path / "service.json")
-    assert place_of("", tmp_path, "cache") == str(tmp_path / "service.json")
-    assert place_of(url, "local", tmp_path) == str(tmp_path / "services" / name)
+    assert rendezvous_path(None, tmp_path, "cache") == str(tmp_path / "service.json")
+    assert rendezvous_path("", tmp_path, "cache") == str(tmp_path / "service.json")
+    assert rendezvous_path(url, "local", tmp_path) == str(tmp_path / "services" / name)
 
 
 def test_what_is_published_is_read_and_nobody_elses(tmp_path):
@@ -78,7 +78,7 @@ def test_fields_of_other_versions_do_no_harm(tmp_path):
     del fields["version"]
     place.write_text(json.dumps({**fields, "more": 1}))
 
-    assert Rendezvous.read(place) == Rendezvous(ONE.address, ONE.key, ONE.pid, ONE.wire, "")
+    assert Rendezvous.read(place) == Rendezvous(ONE.address, ONE.key, ONE.pid, ONE.protocol, "")
 
 
 def test_who_withdraws_leaves_the_file_of_the_next_one(tmp_path):

@@ -16,7 +16,7 @@ def limited(work: Work, **most: int) -> tuple[ASGIApp, Load, list[str]]:
     """The work within limits of which one caller may take half."""
     refused: list[str] = []
     load = Load(**({"calls": 4, "streams": 2} | most))
-    return load.around(work, refused.append), load, refused
+    return load.wrap(work, refused.append), load, refused
 
 
 def sentence(exchange: Exchange) -> str:
@@ -283,6 +283,6 @@ async def test_sessions_that_nobody_uses_are_forgotten():
 def test_a_share_is_half_and_never_nothing(most, own):
     slots = Slots(most)
     for number in range(own):
-        assert not slots.full("red")
+        assert not slots.is_full("red")
         slots.hold(number, "red")
-    assert slots.full("red")
+    assert slots.is_full("red")

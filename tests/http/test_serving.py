@@ -8,8 +8,8 @@ import pytest
 
 from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.core.errors import ConfigError
-from mcp_server_qdrant.http.auth.tokens import add, digest, new_token
-from mcp_server_qdrant.http.limits import Load, holder
+from mcp_server_qdrant.http.auth.tokens import add_token, digest, new_token
+from mcp_server_qdrant.http.limits import Load, caller_key
 from mcp_server_qdrant.http.monitor import Monitor
 from mcp_server_qdrant.http.serving import (
     address,
@@ -64,7 +64,7 @@ async def test_healthz_answers_without_engine_or_model(transport):
 async def test_one_caller_cannot_open_all_sessions(tmp_path):
     file, tokens = tmp_path / "tokens.yaml", [new_token(), new_token()]
     for name, token in zip("ab", tokens, strict=True):
-        add(file, {"name": name, "sha256": digest(token), "scopes": ["read"]})
+        add_token(file, {"name": name, "sha256": digest(token), "scopes": ["read"]})
     settings = make_settings(auth_mode="token", auth_tokens_file=file)
     monitor = Monitor(settings)
     monitor.load = Load(sessions=6)
@@ -108,7 +108,7 @@ async def test_a_client_has_the_address_that_a_named_proxy_tells(proxies, known,
     seen = []
 
     async def told(scope, receive, send):
-        seen.append((holder(scope), scope["client"][0]))
+        seen.append((caller_key(scope), scope["client"][0]))
 
     config = uvicorn_config(told, make_settings())
     config.load()

@@ -57,7 +57,7 @@ async def test_a_superseded_text_ranks_last_until_that_is_lifted():
     async with memory_services() as services:
         old = await remember(services, OLD, id="old")
         await remember(services, "The canteen opens at ten.")
-        (known,) = (await services.deletion.lookup.named("notes", ["old"])).values()
+        (known,) = (await services.deletion.lookup.find_in("notes", ["old"])).values()
         new = NewDocument(NEW, id="new")
         done = await services.store.store(new, "notes", supersedes=[known])
         request = SearchRequest(query="the team meets every Tuesday at ten", limit=5)
@@ -83,7 +83,7 @@ async def test_all_parts_of_a_superseded_text_are_marked():
     long = " ".join(f"Sentence {number} of the plan." for number in range(200))
     async with memory_engine() as engine, memory_services(engine=engine) as services:
         parts = (await remember(services, long, id="plan")).ids
-        (known,) = (await services.deletion.lookup.named("notes", ["plan"])).values()
+        (known,) = (await services.deletion.lookup.find_in("notes", ["plan"])).values()
         await services.store.store(NewDocument(OTHER, id="new"), "notes", supersedes=[known])
         marks = [
             record.payload["superseded_by"] for record in await engine.retrieve("notes", parts)
@@ -96,7 +96,7 @@ async def test_all_parts_of_a_superseded_text_are_marked():
 async def test_a_text_whose_mark_fails_is_stored_and_that_is_said():
     async with memory_engine() as engine, memory_services(engine=engine) as services:
         await remember(services, OLD, id="old")
-        (known,) = (await services.deletion.lookup.named("notes", ["old"])).values()
+        (known,) = (await services.deletion.lookup.find_in("notes", ["old"])).values()
         engine.broken_methods["set_payload"] = EngineFailure("damaged")
         with pytest.raises(BackendError) as failure:
             await services.store.store(NewDocument(NEW, id="new"), "notes", supersedes=[known])

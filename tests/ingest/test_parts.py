@@ -224,11 +224,11 @@ async def _sweep(engine: Engine) -> None:
     points = Points(engine.client, ("document",))
     await points.sweep("notes", lambda: 4e9)
     found = await points.matching("notes", None)
-    assert await points.current(found) == found
+    assert await points.current_parts(found) == found
 
 
 async def _parts(services: Services, document: str) -> list[Document]:
-    named = await services.lookup.named("notes", [document])
+    named = await services.lookup.find_in("notes", [document])
     return [one for head in named.values() for one in [head] * head.chunks]
 
 
@@ -400,7 +400,7 @@ class TestFiles:
                 await _sync(services, file, NEW)
                 assert await reader.text("notes/x.txt") == NEW
                 await _sweep(engine)
-                (one,) = (await services.lookup.named("notes", ["notes/x.txt"])).values()
+                (one,) = (await services.lookup.find_in("notes", ["notes/x.txt"])).values()
                 assert (await engine.count("notes")).count == 1 + one.chunks
                 if left[0] >= 0:
                     break

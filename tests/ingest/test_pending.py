@@ -69,7 +69,7 @@ async def test_a_text_that_the_model_refuses_holds_up_no_other(engine):
                 raise EncoderUnavailable("It is too long.")
             return await encode(texts)
 
-        services.encoders.started("fake/Bag-of-Words").vectors = particular
+        services.encoders.start_encoder("fake/Bag-of-Words").vectors = particular
         backfill = backfill_of(services)
         assert await backfill.fill_all() == BATCH + 2
         assert await backfill.fill_all() == 0
@@ -89,7 +89,7 @@ async def test_while_vectors_are_made_an_answer_may_say_so(engine):
             told.append(services.unfinished())
             return await encode(texts)
 
-        services.encoders.started("fake/Bag-of-Words").vectors = watched
+        services.encoders.start_encoder("fake/Bag-of-Words").vectors = watched
         assert await backfill.fill_all() == BATCH + 1
         assert services.unfinished() == {}
     assert told[0] == {}

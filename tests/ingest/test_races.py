@@ -92,7 +92,7 @@ async def test_a_file_stored_again_while_its_text_is_corrected_keeps_all_parts(
 async def test_a_sweep_leaves_a_write_that_ends_while_it_looks(kind, tmp_path):
     async with two_servers(kind, tmp_path / "engine") as (ours, theirs):
         await ours.store.store(NewDocument(HARBOURS, id="x"), "notes", create=True)
-        current = theirs.store.points.current
+        current = theirs.store.points.current_parts
         written, go_on = held(ours)
 
         async def looked(found):
@@ -101,7 +101,7 @@ async def test_a_sweep_leaves_a_write_that_ends_while_it_looks(kind, tmp_path):
             await storing
             return answer
 
-        theirs.store.points.current = looked
+        theirs.store.points.current_parts = looked
         storing = asyncio.create_task(ours.store.store(NewDocument(GARDENS, id="x"), "notes"))
         await written.wait()
         # Its clock is ahead, or this machine slept.

@@ -45,7 +45,7 @@ async def whole(services: Services, name: str, collection: str) -> Any:
 
 
 async def seen(services: Services, name: str, collection: str) -> Any:
-    found, _ = await services.lookup.located([name], collection)
+    found, _ = await services.lookup.locate([name], collection)
     return found[0]
 
 

@@ -39,7 +39,7 @@ async def services(server: AsyncQdrantBase) -> AsyncIterator[Services]:
 async def test_each_collection_is_asked_for_one_fusion_and_exact_scores(services, monkeypatch):
     """By the requests, and by the fusion's scores, which the server alone can have made."""
     sent: list[tuple[str, Any]] = []
-    ask = Http.ask
+    ask = Http.request
 
     async def noted(line: Http, target: str, body: bytes | None) -> tuple[int, bytes]:
         sent.append((urlsplit(target).path, json.loads(body or b"null")))

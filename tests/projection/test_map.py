@@ -14,7 +14,7 @@ from mcp_server_qdrant.core.errors import BackendError, EngineFailure
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.projection import map as maps
 from mcp_server_qdrant.projection.map import KEPT
-from mcp_server_qdrant.projection.panels import unit
+from mcp_server_qdrant.projection.panels import normalise
 from mcp_server_qdrant.projection.shapes import View
 from tests.fakes import FakeEncoder
 from tests.support import (
@@ -67,7 +67,7 @@ async def test_query_and_hits_lie_where_their_vectors_do(engine_folder):
         drawn = [one.document.id in panel.groups[0].points.ids for _, one, _ in seen.hits]
         assert set(drawn) == {True, False}
         for _, one, place in seen.hits:
-            vector = unit([dense(one.snippet)])[0]
+            vector = normalise([dense(one.snippet)])[0]
             assert place.position == pytest.approx(
                 panel.basis.project(vector)[:3].tolist(), abs=1e-5
             )
@@ -168,7 +168,7 @@ async def test_all_tenants_together_keep_so_many_maps_and_none_is_taken_from_who
 
         async def seen(who: Caller) -> View:
             with calling(who):
-                own = shared.of_caller()
+                own = shared.services_of_caller()
                 await remember(own, "notes", "alpha", "beta")
                 return await view(own, "notes")
 
@@ -176,7 +176,7 @@ async def test_all_tenants_together_keep_so_many_maps_and_none_is_taken_from_who
 
         assert [one.map.panels[0].count for one in views] == [2] * len(callers)
         with calling(callers[0]):
-            await view(shared.of_caller(), "notes")
+            await view(shared.services_of_caller(), "notes")
         assert len(shared.maps.maps) <= KEPT
 
 

@@ -15,20 +15,20 @@ from mcp_server_qdrant.projection.neighbours import (
     lay_out_neighbours,
     place_among,
 )
-from mcp_server_qdrant.projection.panels import lay_out, unit
+from mcp_server_qdrant.projection.panels import lay_out, normalise
 from mcp_server_qdrant.projection.shapes import Neighbours, Panel
 from tests.support import corpus, memory_services, remember
 
 COUNT, SIZE = 60, 8
 TOPICS = ("wing lift", "compiler grammar", "protein gene")
 CORNERS = np.array([[0, 0], [40, 0], [0, 40]], np.float32)
-WANTED = pytest.mark.skipif(not maps.installed(), reason="the extra map is missing")
+WANTED = pytest.mark.skipif(not maps.is_installed(), reason="the extra map is missing")
 
 
 def vectors(count: int = COUNT) -> np.ndarray:
     """Points around four corners, in turn."""
     chance = np.random.default_rng(5)
-    return unit(np.eye(SIZE)[np.arange(count) % 4] + chance.normal(scale=0.05, size=(count, SIZE)))
+    return normalise(np.eye(SIZE)[np.arange(count) % 4] + chance.normal(scale=0.05, size=(count, SIZE)))
 
 
 def panel(made: np.ndarray, texts: Sequence[str] | None = None) -> Panel:

@@ -227,7 +227,7 @@ async def test_nothing_is_overwritten_unasked_and_no_half_folder_is_left(
         await back_up(own, place, [], NOW, stop, replace=True)
 
     assert sorted(p.name for p in tmp_path.iterdir()) == ["b", "engine", "file", "full"]
-    assert list(backup.saved_in(place)) == ["notes"]
+    assert list(backup.read_manifest(place)) == ["notes"]
     assert await back_up(own, place, [], NOW, quiet, replace=True) == {"Räume & co": 5, "notes": 50}
     assert sorted(p.name for p in tmp_path.iterdir()) == ["b", "engine", "file", "full"]
 

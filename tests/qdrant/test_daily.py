@@ -8,7 +8,7 @@ from qdrant_client import models
 from mcp_server_qdrant.core.errors import EngineFailure
 from mcp_server_qdrant.core.notation import HISTORY
 from mcp_server_qdrant.qdrant import daily
-from mcp_server_qdrant.qdrant.backup import saved_in
+from mcp_server_qdrant.qdrant.backup import read_manifest
 from mcp_server_qdrant.qdrant.daily import KEPT, back_up_daily, back_up_today
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 
@@ -41,8 +41,8 @@ async def test_a_backup_of_a_day_has_the_allowed_collections_without_earlier_ver
     await back_up_today(client, tmp_path / "all", (), MONDAY)
     await back_up_today(client, tmp_path / "some", ("n*",), MONDAY)
 
-    assert sorted(saved_in(tmp_path / "all" / "2026-11-23")) == ["notes", "private"]
-    assert list(saved_in(tmp_path / "some" / "2026-11-23")) == ["notes"]
+    assert sorted(read_manifest(tmp_path / "all" / "2026-11-23")) == ["notes", "private"]
+    assert list(read_manifest(tmp_path / "some" / "2026-11-23")) == ["notes"]
 
 
 async def test_a_day_has_one_backup(client, tmp_path):

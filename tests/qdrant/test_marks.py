@@ -10,8 +10,8 @@ from mcp_server_qdrant.qdrant.marks import (
     around,
     filling,
     folders,
-    of_folders,
-    renamed,
+    folder_metadata,
+    find_renamed,
 )
 
 
@@ -36,9 +36,9 @@ def test_a_collection_belongs_to_the_folders_that_it_says(written, read):
 def test_the_folder_that_is_written_is_whole_and_read_back(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path)
 
-    assert folders(of_folders([tmp_path / "link" / ".."])) == [tmp_path.parent]
-    assert folders(of_folders([tmp_path, tmp_path / "link"])) == [tmp_path]
-    assert folders(of_folders([])) == []
+    assert folders(folder_metadata([tmp_path / "link" / ".."])) == [tmp_path.parent]
+    assert folders(folder_metadata([tmp_path, tmp_path / "link"])) == [tmp_path]
+    assert folders(folder_metadata([])) == []
 
 
 def test_the_folders_around_a_place_have_its_collections(tmp_path):
@@ -53,15 +53,15 @@ def test_the_folders_around_a_place_have_its_collections(tmp_path):
 def test_a_folder_that_was_renamed_is_known_by_its_inode(tmp_path):
     for name in ("old", "other", "gone"):
         (tmp_path / name).mkdir()
-    marked = {name: of_folders([tmp_path / name]) for name in ("old", "other")} | {"none": {}}
+    marked = {name: folder_metadata([tmp_path / name]) for name in ("old", "other")} | {"none": {}}
     (tmp_path / "old").rename(tmp_path / "new")
 
-    assert renamed(tmp_path / "new" / "deep", marked) == ["old"]
-    assert renamed(tmp_path / "other", marked) == []
+    assert find_renamed(tmp_path / "new" / "deep", marked) == ["old"]
+    assert find_renamed(tmp_path / "other", marked) == []
 
 
 def test_folders_of_another_machine_have_no_inode_in_common(tmp_path):
-    marked = {"theirs": of_folders([tmp_path / "there"])}
+    marked = {"theirs": folder_metadata([tmp_path / "there"])}
 
-    assert renamed(tmp_path / "elsewhere", marked) == []
-    assert renamed(tmp_path / "elsewhere", {"old": {FOLDER_KEY: ["/x"], INODE_KEY: ["None"]}}) == []
+    assert find_renamed(tmp_path / "elsewhere", marked) == []
+    assert find_renamed(tmp_path / "elsewhere", {"old": {FOLDER_KEY: ["/x"], INODE_KEY: ["None"]}}) == []

@@ -8,7 +8,7 @@ import pytest
 from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.notation import part_id, point_id
 from mcp_server_qdrant.qdrant.engine import Found
-from mcp_server_qdrant.qdrant.payload import document_of, further_parts, judge, stored_payload
+from mcp_server_qdrant.qdrant.payload import document_of, further_parts, mark_current, stored_payload
 from mcp_server_qdrant.settings.engine import CONTENT_FIELDS
 
 WHOLE = Document(
@@ -199,7 +199,7 @@ def test_a_further_part_is_current_if_it_is_of_the_version_of_its_first_part(fou
     """A payload and a document are judged by one rule."""
     before = copy.deepcopy(found.payload)
     further = further_parts([found])
-    judge(further, {("notes", FIRST): first.payload} if first else {})
+    mark_current(further, {("notes", FIRST): first.payload} if first else {})
 
     assert found.current is current
     assert found.payload == before

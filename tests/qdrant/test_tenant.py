@@ -164,8 +164,8 @@ async def test_a_deep_field_is_stamped_through_whatever_is_there():
     deep = Tenant("red", "metadata.org.tenant")
     given = {"metadata": {"org": [{"tenant": "blue"}], "x": 1}}
 
-    assert deep.stamped(given) == {"metadata": {"org": {"tenant": "red"}, "x": 1}}
-    assert deep.stamped({"metadata": None}) == {"metadata": {"org": {"tenant": "red"}}}
+    assert deep.add_owner(given) == {"metadata": {"org": {"tenant": "red"}, "x": 1}}
+    assert deep.add_owner({"metadata": None}) == {"metadata": {"org": {"tenant": "red"}}}
     assert given["metadata"]["org"] == [{"tenant": "blue"}]
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_server_qdrant.qdrant.texts import Texts, found_in, text_at
+from mcp_server_qdrant.qdrant.texts import Texts, find_text_path, text_at
 
 KNOWN = ("document", "text")
 
@@ -42,7 +42,7 @@ def test_a_path_leads_into_objects_and_json(payload, paths, found):
     ],
 )
 def test_the_longest_texts_of_most_points_are_the_ones(payloads, path):
-    assert found_in(payloads, KNOWN) == path
+    assert find_text_path(payloads, KNOWN) == path
 
 
 def test_what_was_found_is_behind_what_the_settings_name():

@@ -219,10 +219,10 @@ async def test_upgrade_makes_the_indexes_that_strict_mode_asks_for(engine):
         if strict:
             with pytest.raises(Exception, match="upgrade strict --index year:"):
                 await find(services, SAID[1], "strict", query_filter=where)
-        made = await bulk.complete("strict", {"year": "integer"})
+        made = await bulk.create_missing_indexes("strict", {"year": "integer"})
         with pytest.raises(RequestError, match="number is not an index type"):
-            await bulk.complete("strict", {"year": "number"})
-        again = await bulk.complete("strict", {"year": "integer"})
+            await bulk.create_missing_indexes("strict", {"year": "number"})
+        again = await bulk.create_missing_indexes("strict", {"year": "integer"})
         found = await find(services, SAID[1], "strict", query_filter=where)
         done = await Upgrades(bulk, Bm25Encoder()).keywords("strict")
         dated = await find(services, SAID[1], "strict", since="2020")

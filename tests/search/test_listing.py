@@ -97,7 +97,7 @@ async def test_superseded_texts_come_last(engine):
     async with memory_services(engine=engine) as services:
         await remember(services, 1, "moss", id="old")
         await remember(services, 5, "roses", id="gone")
-        (gone,) = (await services.deletion.lookup.named("notes", ["gone"])).values()
+        (gone,) = (await services.deletion.lookup.find_in("notes", ["gone"])).values()
         await services.store.store(NewDocument("fern", id="new"), "notes", supersedes=[gone])
 
         assert (await listed(services))[0] == ["new", "old", "gone"]

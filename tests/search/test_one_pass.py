@@ -95,7 +95,7 @@ async def test_a_successor_is_shown_though_its_collection_has_none_of_the_words(
     """By keywords such a collection gives no candidates."""
     async with memory_services() as services:
         await remember(services, "notes", "Visitors come at nine.", id="old")
-        old, _ = await services.lookup.located(["old"], "notes")
+        old, _ = await services.lookup.locate(["old"], "notes")
         new = NewDocument("Guests arrive later now.", id="new")
         await services.store.store(new, "others", create=True, supersedes=[old[0]])
         page = await find(services, "visitors nine", "*", algorithm="keyword")

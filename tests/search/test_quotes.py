@@ -19,7 +19,7 @@ def words_of(query: str, **weights: float) -> Words:
     idf = dict.fromkeys(BM25.tokens(query), 1.0)
     for word, weight in weights.items():
         idf |= dict.fromkeys(BM25.tokens(word), weight)
-    return Words(Terms(query, idf, {}), BM25.reader)
+    return Words(Terms(query, idf, {}), BM25.term_reader)
 
 
 def shown(text: str, query: str, room: int = ROOM, **weights: float) -> str:

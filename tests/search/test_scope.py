@@ -22,7 +22,7 @@ async def services(tmp_path: Path) -> AsyncIterator[Services]:
         for name, folder in (("firm", "work"), ("radio", "work/radio"), ("boats", "work/boats")):
             (tmp_path / folder).mkdir(parents=True, exist_ok=True)
             await remember(services, name, f"{name.title()}: budget settled.", id=f"{name}-budget")
-            await Bulk(services.shared.client, ()).assign(name, [tmp_path / folder])
+            await Bulk(services.shared.client, ()).set_folders(name, [tmp_path / folder])
         services.catalog.forget_all()
         yield services
 
@@ -107,7 +107,7 @@ async def test_a_text_of_another_project_in_the_memory_is_shown_where_nothing_el
 async def test_a_collection_of_two_folders_is_searched_in_both(services, tmp_path):
     await remember(services, "shared", "The budget of both is shared.", id="both")
     places = [tmp_path / "work" / name for name in ("radio", "boats")]
-    await Bulk(services.shared.client, ()).assign("shared", places)
+    await Bulk(services.shared.client, ()).set_folders("shared", places)
     services.catalog.forget_all()
 
     for place in places:

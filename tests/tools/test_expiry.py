@@ -118,7 +118,7 @@ async def test_texts_of_a_collection_with_a_default_expire_unless_they_say_other
     async with memory_server(engine=engine) as client:
         memory = Memory(client, engine)
         await memory.store("The crane is wet.", id="before")
-        await Bulk(engine, ()).expire("notes", "90 days")
+        await Bulk(engine, ()).set_expiry("notes", "90 days")
         done = await memory.store(OFFER)
         lasting = await memory.store("The lighthouse is white.", id="y", expires="never")
         await memory.store("The crane is dry.", id="before")

@@ -41,7 +41,7 @@ class Hooks:
         """Let collections belong to the folder."""
         bulk = Bulk(self.services.client, ())
         for one in collections:
-            await bulk.assign(one, [self.folder])
+            await bulk.set_folders(one, [self.folder])
             self.services.catalog.forget(one)
 
 

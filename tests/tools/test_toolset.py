@@ -254,7 +254,7 @@ class TestFind:
         (tmp_path / "old").mkdir()
         async with memory_engine() as engine, memory_server(engine=engine) as outside:
             await store(outside, "roses of the garden", "garden")
-            await Bulk(engine, ()).assign("garden", [tmp_path / "old"])
+            await Bulk(engine, ()).set_folders("garden", [tmp_path / "old"])
             (tmp_path / "old").rename(tmp_path / "new")
             async with memory_server(engine=engine, qdrant_folder=tmp_path / "new") as inside:
                 stored = await store(inside, "new roses", None)
@@ -267,7 +267,7 @@ class TestFind:
         async with memory_engine() as engine, memory_server(engine=engine) as outside:
             kitchen = told(await store(outside, "roses of the kitchen", "kitchen"))
             await store(outside, "roses of the garden", "garden")
-            await Bulk(engine, ()).assign("garden", [tmp_path])
+            await Bulk(engine, ()).set_folders("garden", [tmp_path])
             async with memory_server(engine=engine, qdrant_folder=tmp_path / "in") as inside:
                 stored = await store(inside, "new roses", None)
                 counted = await inside.call_tool("qdrant-delete", {"query_filter": {}})
@@ -815,7 +815,7 @@ async def test_many_collections_come_by_the_page_with_what_each_is_about():
         for number in range(70):
             await foreign(engine, f"letters-{number:03}", {}, sparse={"bm25": IDF})
         await foreign(engine, "soups", {}, sparse={"bm25": IDF})
-        await Bulk(engine, ()).describe("soups", "Soups\nof all kinds")
+        await Bulk(engine, ()).set_description("soups", "Soups\nof all kinds")
         pages, after = [], None
         while after is None or pages[-1].structured_content.get("notes"):
             pages.append(await client.call_tool("qdrant-collections", {"after": after}))

@@ -32,10 +32,10 @@ def configure(level: str, style: LogFormat) -> None:
     handler.setFormatter(JsonLines() if style == "json" else TextLines(TEXT))
     handler.setLevel(level)  # other clients of the service may want a lower level
     logging.basicConfig(handlers=[handler])
-    admit(level)
+    set_level(level)
 
 
-def admit(level: str) -> None:
+def set_level(level: str) -> None:
     """Set the level from which records reach the handlers."""
     logging.getLogger().setLevel(level)
     for name in TALKATIVE:
@@ -44,10 +44,10 @@ def admit(level: str) -> None:
 
 def configure_for_command() -> None:
     """Print warnings on stderr, each as a sentence of the command."""
-    logging.basicConfig(level=logging.WARNING, handlers=[of_command(logging.StreamHandler())])
+    logging.basicConfig(level=logging.WARNING, handlers=[set_up_command_handler(logging.StreamHandler())])
 
 
-def of_command(handler: logging.Handler) -> logging.Handler:
+def set_up_command_handler(handler: logging.Handler) -> logging.Handler:
     """Set up a command's log handler; the command itself reports on models."""
     handler.setFormatter(TextLines("mcp-server-qdrant: %(message)s"))
     handler.setLevel(logging.WARNING)

@@ -36,13 +36,13 @@ def open_encoders(settings: Settings, models: Models) -> Registry:
     """The default encoder as configured, and a factory for those of other models."""
     model = NONE if settings.embedding_provider == NONE else settings.chosen_model
 
-    def made(name: str) -> Encoder:
+    def make(name: str) -> Encoder:
         encoder = _encoder(settings, models, name)
         encoder.prefixes = prefixes_of(split_provider(name, settings.embedding_provider)[1])
         return encoder
 
     return Registry(
-        made(model), made, provider=settings.embedding_provider, mapping=settings.collection_models
+        make(model), make, provider=settings.embedding_provider, mapping=settings.collection_models
     )
 
 
@@ -50,8 +50,8 @@ async def blueprint(settings: Settings, encoders: Registry, collection: str) -> 
     """The plan of a new collection. Raises EncoderUnavailable if its vector size is unknown."""
     from mcp_server_qdrant.qdrant.write.points import Blueprint
 
-    model = encoders.mapped(collection) or encoders.default.name
-    encoder = encoders.known(model)
+    model = encoders.configured_model(collection) or encoders.default.name
+    encoder = encoders.get(model)
     metadata = model_metadata(settings, encoders, model)
     metadata = {key: value for key, value in metadata.items() if value}
     metadata["created_by"] = f"mcp-server-qdrant {__version__}"
@@ -62,7 +62,7 @@ async def blueprint(settings: Settings, encoders: Registry, collection: str) -> 
 
 def model_metadata(settings: Settings, encoders: Registry, model: str) -> dict[str, str]:
     """The collection metadata that describes its model."""
-    encoder = encoders.known(model)
+    encoder = encoders.get(model)
     return {
         MODEL_KEY: encoder.name,
         PROVIDER_KEY: split_provider(model, settings.embedding_provider)[0],

@@ -82,7 +82,7 @@ class Opening:
 
     async def services(self) -> "Services":
         """The services of the caller's tenant. Raises the error that prevented their opening."""
-        return (await asyncio.shield(self.begin())).of_caller()
+        return (await asyncio.shield(self.begin())).services_of_caller()
 
 
 def import_services() -> None:
@@ -95,7 +95,7 @@ def import_services() -> None:
 async def open_lazily(settings: Settings, *, tending: bool = True) -> "Services":
     """Open the services for a command; not `tending`: nothing is done beside its own work."""
     opened = await open_services(settings, tending=tending)
-    return opened.of_caller()
+    return opened.services_of_caller()
 
 
 async def open_services(settings: Settings, *, tending: bool = True) -> "Shared":
@@ -107,7 +107,7 @@ async def open_services(settings: Settings, *, tending: bool = True) -> "Shared"
     process = HERE.get()
     try:
         if process is not None:
-            process.begin(settings)
+            process.start_opening(settings)
         await asyncio.to_thread(import_services)
         from mcp_server_qdrant.app.services import open_shared
 

@@ -9,9 +9,9 @@ from filelock import FileLock, Timeout
 
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.core.errors import EngineUnavailable
-from mcp_server_qdrant.hosting.rendezvous import Rendezvous, place_of
+from mcp_server_qdrant.hosting.rendezvous import Rendezvous, rendezvous_path
 from mcp_server_qdrant.qdrant.edge.hold import InUse
-from mcp_server_qdrant.qdrant.edge.hold import hold as hold_folder
+from mcp_server_qdrant.qdrant.edge.hold import lock_folder as hold_folder
 from mcp_server_qdrant.settings.environment import Settings
 
 LEAVE_SECONDS = 40.0  # for a service to finish its calls and exit
@@ -20,18 +20,18 @@ HELLO_SECONDS = 5.0
 PAUSE = 0.05
 
 
-def place(settings: Settings) -> Path:
+def rendezvous_file(settings: Settings) -> Path:
     """The file in which the service of these settings publishes its address."""
-    return Path(place_of(settings.qdrant_url, settings.local_path, settings.cache_path))
+    return Path(rendezvous_path(settings.qdrant_url, settings.local_path, settings.cache_path))
 
 
 def hold(settings: Settings) -> FileLock:
     """Take the service's lock. Raises InUse, EngineUnavailable."""
     if settings.qdrant_url is None:
         return hold_folder(settings.local_path)
-    lock = FileLock(place(settings).with_suffix(".lock"), mode=0o600)
+    lock = FileLock(rendezvous_file(settings).with_suffix(".lock"), mode=0o600)
     try:
-        place(settings).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        rendezvous_file(settings).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock.acquire(blocking=False)
     except Timeout:
         raise InUse("Another process already serves this Qdrant server to its clients.") from None
@@ -50,7 +50,7 @@ def take_when_free(settings: Settings) -> FileLock | None:
         try:
             return hold(settings)
         except InUse:
-            if _answers(place(settings)):
+            if _answers(rendezvous_file(settings)):
                 return None
             if monotonic() > until:
                 raise
@@ -72,7 +72,7 @@ def take_over(settings: Settings) -> FileLock | None:
         except InUse:
             if settings.qdrant_url is not None:
                 return None
-        if monotonic() > until or not asked_to_leave(place(settings)):
+        if monotonic() > until or not ask_to_leave(rendezvous_file(settings)):
             raise EngineUnavailable(
                 "Another process serves these collections: end it, or set QDRANT_LOCAL_PATH to "
                 "another folder."
@@ -97,7 +97,7 @@ def _answers(at: Path) -> bool:
     return bool(line)
 
 
-def asked_to_leave(at: Path) -> bool:
+def ask_to_leave(at: Path) -> bool:
     """Ask the service published there to exit; False if it refuses."""
     try:
         line = _connect(at)

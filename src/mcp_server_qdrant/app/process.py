@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from filelock import BaseFileLock
 
-from mcp_server_qdrant.qdrant.edge.hold import hold
+from mcp_server_qdrant.qdrant.edge.hold import lock_folder
 from mcp_server_qdrant.settings.environment import Settings
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Process:
             self._models = Models()
         return self._models
 
-    def begin(self, settings: Settings) -> None:
+    def start_opening(self, settings: Settings) -> None:
         """Start opening the store and loading the default model, while the rest is imported.
 
         Does nothing in the event loop of a command, which uses those of its service.
@@ -85,7 +85,7 @@ class Process:
     async def _open(self) -> "Embedded":
         assert isinstance(self._place, Path)
         if self._lock is None:
-            self._lock = hold(self._place)
+            self._lock = lock_folder(self._place)
         module = "mcp_server_qdrant.qdrant.edge.embedded"
         embedded = await asyncio.to_thread(importlib.import_module, module)
         store: Embedded = await embedded.Embedded.open(self._place)

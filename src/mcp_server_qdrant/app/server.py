@@ -38,7 +38,7 @@ UNDER_WAY: ContextVar[set[asyncio.Task[Any]] | None] = ContextVar("under_way", d
 MAX_CLIENT = 60  # characters of a client's name or version
 
 
-class Served:
+class SharedServer:
     """The server for one set of settings, shared by all clients that have the same settings."""
 
     def __init__(self, settings: Settings, linger: float = 0.0) -> None:

@@ -27,14 +27,14 @@ from filelock import BaseFileLock
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.app import logs
 from mcp_server_qdrant.app.opening import Opening
-from mcp_server_qdrant.app.place import place
+from mcp_server_qdrant.app.place import rendezvous_file
 from mcp_server_qdrant.app.process import HERE, Process
-from mcp_server_qdrant.app.server import Served
+from mcp_server_qdrant.app.server import SharedServer
 from mcp_server_qdrant.app.session import LAST_ANSWER_SECONDS, LAST_LINE_SECONDS, converse
 from mcp_server_qdrant.core.context import in_folder, serving_connection
 from mcp_server_qdrant.core.disk import identity
 from mcp_server_qdrant.core.errors import QdrantMcpError, contained
-from mcp_server_qdrant.hosting.listen import listening
+from mcp_server_qdrant.hosting.listen import listen
 from mcp_server_qdrant.settings import environment
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.tools.recall import Recall
@@ -74,7 +74,7 @@ class Client:
         self._writer.write(line.encode())
         await self._writer.drain()
 
-    def tell(self, **control: Any) -> None:
+    def send_control(self, **control: Any) -> None:
         """Send a control line to the pipe; callable from any thread."""
         line = f"!{json.dumps(control)}\n".encode()
         if not self._writer.is_closing():
@@ -92,12 +92,12 @@ class Service:
     def __init__(self, process: Process, command: Command | None = None) -> None:
         self.process = process
         self.yielding = asyncio.Event()
-        self.own: Rendezvous | None = None  # its published address
+        self.address: Rendezvous | None = None  # its published address
         # The settings and services of an HTTP server, which does not make way for a newer version.
         self.foreground: tuple[Settings, Opening] | None = None
         self._command = command
         self._clients: dict[Client, str] = {}
-        self._served: list[tuple[Settings, Served]] = []
+        self._served: list[tuple[Settings, SharedServer]] = []
         self._published: set[Path] = set()  # rendezvous files for hooks
         self._recalls: dict[int, Recall] = {}  # by the id of their Opening
         self._router = logs.Router(self._logs_of)
@@ -107,7 +107,7 @@ class Service:
         """True while it must not exit."""
         return bool(self._clients) or self.process.busy
 
-    async def hear(
+    async def serve_connection(
         self, hello: dict[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         """Serve one connection until it ends."""
@@ -116,7 +116,7 @@ class Service:
         if (kind == "leave" or (newer and kind == "stdio")) and self.foreground is None:
             self.yielding.set()
         if self.yielding.is_set():
-            client.tell(yielding=True)
+            client.send_control(yielding=True)
             await asyncio.sleep(0)
             await writer.drain()
             return
@@ -126,11 +126,11 @@ class Service:
             with (
                 serving_connection(client),
                 in_folder(Path(folder) if folder else None),
-                environment.reading(hello.get("variables") or {}),
+                environment.use_variables(hello.get("variables") or {}),
             ):
                 status = await self._visit(client, hello, reader)
                 if kind == "command" or not self.yielding.is_set():
-                    client.tell(exit=status)
+                    client.send_control(exit=status)
                 await asyncio.sleep(0)
                 await writer.drain()
         finally:
@@ -142,23 +142,23 @@ class Service:
         """Do what the hello asks for; returns the exit status of the client's pipe."""
         kind = hello.get("kind")
         if kind == "recall":
-            client.tell(out=await self._recall_for_hook(hello, reader.at_eof))
+            client.send_control(out=await self._recall_for_hook(hello, reader.at_eof))
             return 0
         try:
             env_file = hello.get("env_file")
             notes: list[str] = []
             settings = environment.load(Path(env_file) if env_file else None, notes.append)
         except QdrantMcpError as error:
-            client.tell(say=f"mcp-server-qdrant: {error}\n")
+            client.send_control(say=f"mcp-server-qdrant: {error}\n")
             return 2
         if not self.process.serves(settings):
-            client.tell(elsewhere=True)
+            client.send_control(elsewhere=True)
             return 0
         if kind == "command" and self._command is not None:
-            return await self._command(hello, reader, client.tell)
+            return await self._command(hello, reader, client.send_control)
         self._log_to(client, settings, notes)
-        self.answer_hooks(settings)
-        served = self.served(settings)
+        self.publish_for_hooks(settings)
+        served = self.server_for(settings)
         client.opening = served.opening
         await converse(served.server, client.lines(), client.write, set())
         return 0
@@ -166,14 +166,14 @@ class Service:
     def _log_to(self, client: Client, settings: Settings, notes: Iterable[str]) -> None:
         """Send these notes, then the log of the client's calls, to its pipe."""
         level = settings.fastmcp_log_level
-        client.handler = logs.Sink(level, settings.log_format, lambda line: client.tell(say=line))
+        client.handler = logs.Sink(level, settings.log_format, lambda line: client.send_control(say=line))
         if logging.getLogger().level > client.handler.level:
-            logs.admit(level)
+            logs.set_level(level)
         for sentence in notes:
             if settings.log_format == "json":
                 logger.warning(sentence)
             else:
-                client.tell(say=f"mcp-server-qdrant: {sentence}\n")
+                client.send_control(say=f"mcp-server-qdrant: {sentence}\n")
         self._router.catch_up(client.handler)
 
     def _logs_of(self, visitor: Hashable | None) -> list[logging.Handler]:
@@ -184,25 +184,25 @@ class Service:
             if one.handler is not None and visitor in (None, one, one.opening)
         ]
 
-    def answer_hooks(self, settings: Settings) -> None:
+    def publish_for_hooks(self, settings: Settings) -> None:
         """Publish this service in QDRANT_RECALL_PATH, where the command `recall` looks."""
         folder = settings.qdrant_recall_path
-        if folder is None or self.own is None:
+        if folder is None or self.address is None:
             return
         at = folder / RECALL.format(os.getpid())
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.own.write(at)
+            self.address.write(at)
             self._published.add(at)
         except OSError as error:
             logger.warning("QDRANT_RECALL_PATH cannot be used: %s.", error.strerror)
 
-    def served(self, settings: Settings) -> Served:
+    def server_for(self, settings: Settings) -> SharedServer:
         """The server for these settings, shared by all clients that have the same."""
         for known, served in self._served:
             if known == settings:
                 return served
-        served = Served(settings, linger=IDLE_SECONDS)
+        served = SharedServer(settings, linger=IDLE_SECONDS)
         self._served.append((settings, served))
         return served
 
@@ -232,7 +232,7 @@ class Service:
         # A command would be run a second time.
         leaving = [client for client, kind in self._clients.items() if kind != "command"]
         for client in leaving:
-            client.tell(yielding=True)
+            client.send_control(yielding=True)
         await asyncio.sleep(LAST_LINE_SECONDS)  # for lines that were already sent
         for client in leaving:
             client.end_input()
@@ -266,13 +266,13 @@ async def serving_pipes(
     async with AsyncExitStack() as stack:
         stack.push_async_callback(service.close)
         stack.enter_context(service.logging())
-        process.begin(settings)
+        process.start_opening(settings)
         if opening is not None:
             service.foreground = (settings, opening)
         if lock is not None:
-            here = listening(place(settings), __version__, service.hear)
-            service.own = await stack.enter_async_context(here)
-            service.answer_hooks(settings)
+            here = listen(rendezvous_file(settings), __version__, service.serve_connection)
+            service.address = await stack.enter_async_context(here)
+            service.publish_for_hooks(settings)
         yield service
 
 
@@ -291,7 +291,7 @@ async def run(
             loop.add_signal_handler(number, stopping.set)
     held, idle = identity(file), 0.0
     async with serving_pipes(settings, lock, command) as service:
-        ready(place(settings))
+        ready(rendezvous_file(settings))
         while idle <= IDLE_SECONDS and identity(file) == held and not service.yielding.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(stopping.wait(), PAUSE)

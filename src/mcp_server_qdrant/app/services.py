@@ -34,15 +34,15 @@ from mcp_server_qdrant.ingest.files.state import Report, SyncRequest
 from mcp_server_qdrant.ingest.pending import Backfill
 from mcp_server_qdrant.ingest.revise import Reviser
 from mcp_server_qdrant.ingest.store import Store
-from mcp_server_qdrant.projection.map import Projector, Shelf
+from mcp_server_qdrant.projection.map import Projector, MapCache
 from mcp_server_qdrant.qdrant import marks
 from mcp_server_qdrant.qdrant.daily import back_up_daily
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.engine import Engine, WholeEngine
 from mcp_server_qdrant.qdrant.history import History
-from mcp_server_qdrant.qdrant.payload import document_of, paths
+from mcp_server_qdrant.qdrant.payload import document_of, payload_fields
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
-from mcp_server_qdrant.qdrant.read.draw import Drawer
+from mcp_server_qdrant.qdrant.read.draw import Sampler
 from mcp_server_qdrant.qdrant.read.facets import Facets
 from mcp_server_qdrant.qdrant.read.lookup import Lookup
 from mcp_server_qdrant.qdrant.read.newest import Newest
@@ -86,7 +86,7 @@ class Services:
         texts = shared.catalog.texts if tenant is None else Texts(settings.qdrant_content_fields)
         points = shared.open_points(client, texts, identify, indexes)
         more = (*settings.qdrant_recency_fields, *KINDS)
-        read = () if shared.embedded else paths(texts, *more)
+        read = () if shared.embedded else payload_fields(texts, *more)
         queries = Queries(client, shared.dates, read, texts)
         self.shared = shared
         self.client = client
@@ -95,11 +95,11 @@ class Services:
         in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
         self.facets = Facets(
             client,
-            lambda name, key: in_memory or self.catalog.indexed(name, key),
+            lambda name, key: in_memory or self.catalog.has_index(name, key),
             [f"metadata.{name}" for name, _ in shared.filterable],
         )
         self.lookup = Lookup(self.catalog, points)
-        drawer = Drawer(client, texts)
+        drawer = Sampler(client, texts)
         self.lexicon = _lexicon(settings, drawer, tenant)
         self.history = History(client, points, settings.history_days, self.catalog.visible, indexes)
         self.pipeline = Pipeline(
@@ -144,7 +144,7 @@ class Services:
         await asyncio.to_thread(import_module, "mcp_server_qdrant.ingest.files.sync")
         from mcp_server_qdrant.ingest.files.sync import Sync
 
-        request = replace(request, collection=await self.catalog.real(request.collection))
+        request = replace(request, collection=await self.catalog.resolve_alias(request.collection))
         return await Sync(self.store, request, report or Report(), before, pace).run()
 
     def _understanding(self, queries: Queries) -> Understanding:
@@ -155,8 +155,8 @@ class Services:
             lookup=self.lookup,
             queries=queries,
             encode=self.encoders.encode_query,
-            reader=bm25.reader,
-            terms=TermWeights(bm25.words, queries, bm25.markers, bm25.wholes),
+            reader=bm25.term_reader,
+            terms=TermWeights(bm25.words, queries, bm25.markers, bm25.compound_terms),
             speller=Speller(bm25.tokens, self.lexicon, default.common, bm25.language_of),
             tags=TagIndex(self.facets.tags, bm25.tokens),
             timeout=SEARCH_SHARE * settings.qdrant_timeout,
@@ -178,13 +178,13 @@ class Services:
 
     def _changed(self, collection: str) -> None:
         """Invalidate the search caches of a collection."""
-        self.projector.changed(collection)
+        self.projector.note_write(collection)
         self.pipeline.understanding.terms.forget(collection)
         self.pipeline.understanding.tags.changed(collection)
 
     def unfinished(self) -> dict[str, str]:
         """Collection -> a sentence on what cannot be found yet."""
-        filling = {name: f"{name}: {VECTORLESS}" for name in self.shared.filling_now()}
+        filling = {name: f"{name}: {VECTORLESS}" for name in self.shared.collections_being_filled()}
         waiting = self.background.status(waiting=True)
         return {**filling, **{name: f"{name}: {said}." for name, said in waiting.items()}}
 
@@ -243,10 +243,10 @@ class Services:
         await self.store.ensure(name, create=create)
         bulk = Bulk(self.shared.client, ())
         if description is not None:
-            await bulk.describe(name, description.strip())
+            await bulk.set_description(name, description.strip())
         if folder or unassign:
             known = marks.folders((await bulk.shape(name)).metadata)
-            await bulk.assign(name, [*known, folder] if folder else [])
+            await bulk.set_folders(name, [*known, folder] if folder else [])
         self.catalog.forget(name)
         return marks.folders((await bulk.shape(name)).metadata)
 
@@ -304,7 +304,7 @@ class Shared:
         self.encoders = encoders
         self.bm25 = Bm25Encoder(AUTO)
         self.rerank = open_rerank(settings, local_models())
-        self.maps = Shelf()
+        self.maps = MapCache()
         self._tally = Tally()
         self.filterable = [(each.name, each.field_type) for each in settings.filterable_fields]
         self.dates = tuple(dict.fromkeys((*DATES, *date_paths(settings.qdrant_recency_fields))))
@@ -335,7 +335,7 @@ class Shared:
             self.tasks.start("The daily backup", daily)
         return self
 
-    def of_caller(self) -> Services:
+    def services_of_caller(self) -> Services:
         """The services of the current call's tenant. Raises RequestError if it has none."""
         use_zone(self.settings.zone)
         tenant = self._tenant()
@@ -371,7 +371,7 @@ class Shared:
         counts = {"points_written": self._tally.written, "vectors_filled": self._tally.filled}
         return {**counts, **(fixed.background.counts() if fixed else {})}
 
-    def filling_now(self) -> Collection[str]:
+    def collections_being_filled(self) -> Collection[str]:
         """The collections whose texts are getting vectors; always empty with tenants."""
         return () if self.settings.tenant_field else self._backfill.filling
 
@@ -440,7 +440,7 @@ async def open_shared(settings: Settings, *, tending: bool = True) -> Shared:
 
 def assemble(settings: Settings, client: WholeEngine, encoders: Registry) -> Services:
     """The caller's services over an open engine. Raises RequestError as `of_caller` does."""
-    return Shared(settings, client, encoders).start().of_caller()
+    return Shared(settings, client, encoders).start().services_of_caller()
 
 
 def _followed(settings: Settings, tenant: str | None) -> Followed:
@@ -471,7 +471,7 @@ def _cache_key(settings: Settings, tenant: str | None) -> str:
     return engine if tenant is None else f"{engine}\0{tenant}"
 
 
-def _lexicon(settings: Settings, drawer: Drawer, tenant: str | None) -> Lexicon:
+def _lexicon(settings: Settings, drawer: Sampler, tenant: str | None) -> Lexicon:
     """The words of the collections, saved on disk unless the engine is in memory."""
     if settings.qdrant_url == ":memory:":
         return Lexicon(drawer.texts)

@@ -12,10 +12,10 @@ from typing import TextIO
 import anyio
 
 from mcp_server_qdrant.app.process import HERE, Process
-from mcp_server_qdrant.app.server import Served
+from mcp_server_qdrant.app.server import SharedServer
 from mcp_server_qdrant.app.session import converse
 from mcp_server_qdrant.core.context import in_folder
-from mcp_server_qdrant.hosting.pipe import await_client_end, handle_of_client
+from mcp_server_qdrant.hosting.pipe import await_client_end, client_handle
 from mcp_server_qdrant.settings.environment import Settings
 
 
@@ -34,13 +34,13 @@ async def _serve(settings: Settings, folder: Path | None) -> None:
         await asyncio.to_thread(output.write, line)
 
     with in_folder(folder):
-        talk = asyncio.create_task(converse(Served(settings).server, _lines(source), write, set()))
+        talk = asyncio.create_task(converse(SharedServer(settings).server, _lines(source), write, set()))
     loop, stopped = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         with suppress(NotImplementedError):  # on Windows
             loop.add_signal_handler(number, stopped.set)
     parent = os.getppid()
-    client = handle_of_client(parent, source.fileno())
+    client = client_handle(parent, source.fileno())
     gone = asyncio.create_task(asyncio.to_thread(await_client_end, parent, client))
     stop = asyncio.create_task(stopped.wait())
     await asyncio.wait([talk, gone, stop], return_when=asyncio.FIRST_COMPLETED)

@@ -14,7 +14,7 @@ from mcp_server_qdrant.encoders.bm25 import AUTO, Bm25Encoder
 from mcp_server_qdrant.ingest.collections.export import Exported, Form, export
 from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
 from mcp_server_qdrant.qdrant import backup, marks
-from mcp_server_qdrant.qdrant.backup import Tell
+from mcp_server_qdrant.qdrant.backup import Progress
 from mcp_server_qdrant.qdrant.client import is_local_mode, open_client, open_local_mode
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.files import is_ours
@@ -31,13 +31,13 @@ EMBEDDED_ONLY = (
 )
 
 
-def upgrades_of(bulk: Bulk, progress: Tell) -> Upgrades:
+def upgrades_of(bulk: Bulk, progress: Progress) -> Upgrades:
     """Upgrades of the collections of an engine, with this server's keywords."""
     return Upgrades(bulk, Bm25Encoder(AUTO), progress)
 
 
 @asynccontextmanager
-async def engine(
+async def open_engine_at(
     where: str | None, settings: Settings, *, goal: bool = False
 ) -> AsyncIterator[Any]:
     """Open the engine at a URL or in a folder; None: the one that the settings name.
@@ -67,7 +67,7 @@ async def engine(
         await client.close()
 
 
-def place(where: str | None, settings: Settings) -> str | Path:
+def engine_identity(where: str | None, settings: Settings) -> str | Path:
     """The identity of an engine: its URL or its folder."""
     named = where or settings.qdrant_url or str(settings.local_path)
     return named.rstrip("/") if "://" in named else Path(named).resolve()
@@ -78,7 +78,7 @@ async def back_up(
     folder: Path,
     chosen: Sequence[str],
     now: datetime,
-    tell: Tell,
+    tell: Progress,
     *,
     replace: bool,
 ) -> dict[str, int]:
@@ -90,11 +90,11 @@ async def back_up(
 
 
 async def restore(
-    settings: Settings, folder: Path, chosen: Sequence[str], tell: Tell, *, replace: bool
+    settings: Settings, folder: Path, chosen: Sequence[str], tell: Progress, *, replace: bool
 ) -> dict[str, int]:
     """Restore the chosen collections, or all, from a folder; returns their point counts."""
     check_writable(settings)
-    saved = backup.saved_in(folder)
+    saved = backup.read_manifest(folder)
     wanted = {name: saved[name] for name in _named(chosen, list(saved))}
     for name in wanted:
         check_visible(name, settings)
@@ -104,11 +104,11 @@ async def restore(
 
 
 async def export_collection(
-    settings: Settings, name: str, folder: Path, form: Form, tell: Tell, *, replace: bool
+    settings: Settings, name: str, folder: Path, form: Form, tell: Progress, *, replace: bool
 ) -> Exported:
     """Write a collection, also by an alias, as files of that form into a folder."""
     allowed = settings.qdrant_collections
-    async with engine(None, settings) as bulk:
+    async with open_engine_at(None, settings) as bulk:
         real = await bulk.real(name)
         if name == real or name not in allowed:
             check_visible(real, settings)
@@ -165,7 +165,7 @@ async def assign_folder(client: WholeEngine, name: str, folder: Path) -> None:
     bulk = Bulk(client, ())
     with contextlib.suppress(UnknownCollection):
         known = marks.folders((await bulk.shape(name)).metadata)
-        await bulk.assign(name, [*known, folder])
+        await bulk.set_folders(name, [*known, folder])
 
 
 def check_visible(name: str, settings: Settings) -> None:

@@ -79,7 +79,7 @@ def doctor(*, as_json: bool) -> None:
         if as_json:
             click.echo(json.dumps(examination.findings, indent=1, ensure_ascii=False))
         count = sum(not one["ok"] for one in examination.findings)
-        frame.say(f"{plural(count, 'problem') if count else 'no problems'}.")
+        frame.print_message(f"{plural(count, 'problem') if count else 'no problems'}.")
         if count:
             raise click.exceptions.Exit(1)
 
@@ -129,7 +129,7 @@ class Examination:
 
     def _found(self, finding: Finding) -> None:
         self.findings.append(finding)
-        frame.show("")
+        frame.show_status("")
         self._tell(finding)
 
     def _heard(self, lines: str) -> bool:
@@ -197,7 +197,7 @@ class Examination:
         scratch = f"doctor-scratch-{os.urandom(6).hex()}"
         allowed = self.settings.qdrant_collections
         shown = (*allowed, scratch) if allowed else ()
-        frame.show("Opening the engine …")
+        frame.show_status("Opening the engine …")
         try:
             async with frame.open_services(
                 self.settings, qdrant_collections=shown, tenant_field=None
@@ -294,7 +294,7 @@ class Examination:
         if name is None or await catalog.exists(name):
             return
         text = f"COLLECTION_NAME={name} does not exist"
-        if near := await catalog.near(name):
+        if near := await catalog.similar_names(name):
             fix = self._set("COLLECTION_NAME", near[0])
             self._problem("collection", f"{text}, and {near[0]} does.", fix)
         else:
@@ -305,7 +305,7 @@ class Examination:
         if self.settings.qdrant_read_only or self.settings.tenant_field:
             self._add(TRIP, "Skipped: QDRANT_READ_ONLY or TENANT_FIELD is set.")
             return
-        frame.show("Storing and finding a text …")
+        frame.show_status("Storing and finding a text …")
         text = "The doctor stored this text to find it again."
         request = SearchRequest(query=text, collections=(scratch,))
         try:
@@ -340,7 +340,7 @@ class Examination:
                 where += f" for {project}" if project else ""
                 init = "mcp-server-qdrant", "init", "--client", flag, "--name", name, "--yes"
                 env = clients.as_strings(entry.get("env"))
-                frame.show(f"Starting the server of {client.title} …")
+                frame.show_status(f"Starting the server of {client.title} …")
                 try:
                     self._add("client", f"{where}: {_try_entry(entry)}.")
                     if not project:

@@ -96,9 +96,9 @@ async def evaluate(
     frame.leave_folder()
     async with frame.open_services(settings) as services:
         measured = await measure(
-            services, labels, algorithms, searching=lambda done: progress("Queries", done, total)
+            services, labels, algorithms, progress=lambda done: progress("Queries", done, total)
         )
-    frame.show("")
+    frame.show_status("")
     for warning in measured.warnings:
         click.echo(f"Note: {warning.rstrip('.')}.", err=True)
     scores = score(measured)

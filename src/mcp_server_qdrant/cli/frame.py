@@ -48,8 +48,8 @@ def reporting_errors(interrupted: str = "Interrupted.") -> Iterator[None]:
     except (KeyboardInterrupt, click.Abort) as error:  # Abort: a prompt was not answered
         if isinstance(error, click.Abort):
             click.echo(err=True)  # end the prompt's line
-        show("")
-        say(interrupted)
+        show_status("")
+        print_message(interrupted)
         raise click.exceptions.Exit(INTERRUPTED) from None
 
 
@@ -89,17 +89,17 @@ def run_at_engine(
 
 def print_error(error: QdrantMcpError) -> int:
     """Print an error and return its exit status."""
-    show("")
-    say(str(error))
+    show_status("")
+    print_message(str(error))
     return 1 if isinstance(error, BackendError) else 2
 
 
-def say(sentence: str) -> None:
+def print_message(sentence: str) -> None:
     """Print a message to stderr."""
     click.echo(f"mcp-server-qdrant: {sentence}", err=True)
 
 
-def show(text: str) -> None:
+def show_status(text: str) -> None:
     """Show the current activity in the changing line of a terminal."""
     if sys.stderr.isatty():
         click.echo(f"\r\x1b[K{text}", nl=False, err=True)
@@ -124,7 +124,7 @@ class Progress:
         left = (now - began) * (1 - share) / (share - first) if share > first else 0.0
         about = f"{left / 60:.0f} min" if left > MINUTES else f"{left:.0f} s"
         line = f"{label}: {share:.0%}" + (f", {about} left" if left else "")
-        show(line)
+        show_status(line)
         if not sys.stderr.isatty() and now >= self._logged + LOG_SECONDS:
             click.echo(line, err=True)
             self._logged = now
@@ -147,7 +147,7 @@ async def load_model(encoder: Any, seconds: float = LOAD_SECONDS) -> bool:
     """Load a model, with a message if it takes long; returns whether it is ready in time."""
     encoder.start()
     if not await encoder.ready(1.0) and encoder.state in ("loading", "downloading"):
-        say(encoder.reason)
+        print_message(encoder.reason)
         await encoder.ready(seconds)
     return bool(encoder.state == "ready")
 
@@ -173,7 +173,7 @@ def load_settings(*, serving: bool = False) -> Settings:
     `serving` sets up the server's log.
     """
     notes: list[str] = []
-    tell: Callable[[str], None] = say
+    tell: Callable[[str], None] = print_message
     try:
         read = environment.load(click.get_current_context().meta.get(KEY), notes.append)
         if serving and visit.current() is None:

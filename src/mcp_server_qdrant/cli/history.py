@@ -47,4 +47,4 @@ async def history(
             for one in found:
                 click.echo(one.summary)
             if not found:
-                frame.say("No earlier version is kept.")
+                frame.print_message("No earlier version is kept.")

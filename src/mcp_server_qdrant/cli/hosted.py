@@ -27,7 +27,7 @@ def run_commands(commands: Callable[[], click.Group]) -> "Command":
 
     `commands` is called in a thread when a command arrives.
     """
-    logging.getLogger().addHandler(logs.of_command(VisitLog()))
+    logging.getLogger().addHandler(logs.set_up_command_handler(VisitLog()))
     install_streams()
 
     async def serve(
@@ -78,7 +78,7 @@ async def _await_interrupt(lines: asyncio.StreamReader, visit: Visit) -> None:
 def run_in_service(commands: click.Group, arguments: Sequence[str], visit: Visit) -> int:
     """Run a command in this thread with the output of a separate process; returns its status."""
     columns = max(min(int(visit.terminal.get("columns") or 80), 80) - 2, 50)  # click's default
-    with visit.entered():
+    with visit.enter():
         try:
             with contained():
                 return _run(commands, arguments, columns)

@@ -87,7 +87,7 @@ async def _store(options: dict[str, Any], *, mirror: bool, watch: bool = False) 
             click.echo("Watching for changes; Ctrl-C ends it.", err=True)
             again = partial(sync_once, services, request, quiet=True)
             with contextlib.suppress(asyncio.CancelledError):  # an interrupt is the normal end
-                await follow(request, again, lambda error: frame.say(str(error)), report)
+                await follow(request, again, lambda error: frame.print_message(str(error)), report)
 
 
 def _request(options: dict[str, Any], read: "Settings", *, mirror: bool) -> "SyncRequest":
@@ -147,10 +147,10 @@ async def _show(report: "Report") -> None:
             if report.share:
                 progress(report.phase, report.share, 1)
             else:
-                frame.show(printable(f"{report.phase} …"))
+                frame.show_status(printable(f"{report.phase} …"))
             await asyncio.sleep(SHOW_SECONDS)
     finally:
-        frame.show("")
+        frame.show_status("")
 
 
 def summary(report: "Report", collection: str, *, dry_run: bool) -> Iterator[str]:

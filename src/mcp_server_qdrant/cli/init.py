@@ -105,7 +105,7 @@ def init(
         if not chosen:
             raise ConfigError(f"Name a client with --client: {', '.join(CLIENTS)}.")
         first = _variables(folders, url, told)
-        settings = environment.load(env_file, first=first)
+        settings = environment.load(env_file, overrides=first)
         place = settings.qdrant_recall_path or settings.cache_path / "recall" / name
         if recall:
             first[RECALL_PATH] = str(place)
@@ -124,7 +124,7 @@ def init(
             for error in undone.values():
                 frame.print_error(error)
             if len(steps) > 1 and undone:
-                frame.say(f"Not set up: {', '.join(undone)}.")
+                frame.print_message(f"Not set up: {', '.join(undone)}.")
         if undone:
             raise click.exceptions.Exit(2)
 
@@ -136,7 +136,7 @@ def _run_steps(steps: Mapping[str, Callable[[], None]]) -> dict[str, ConfigError
         try:
             step()
         except ConfigError as error:
-            frame.show("")
+            frame.show_status("")
             undone[name] = error
     return undone
 
@@ -160,7 +160,7 @@ def _ask_sessions() -> list[str]:
     return [
         name
         for name, kept in sessions.CLIENTS.items()
-        if (found := kept.measured())
+        if (found := kept.describe_size())
         and click.confirm(question.format(found, kept.collection), err=True)
     ]
 
@@ -176,7 +176,7 @@ def _variables(folders: Sequence[str], url: str | None, told: Sequence[str] = ()
         made.append({"path": str(path), "collection": collection or path.name})
     for name in dict.fromkeys(told):
         kept = sessions.CLIENTS[name]
-        if (found := kept.measured()) is None:
+        if (found := kept.describe_size()) is None:
             raise ConfigError(f"There is no {kept.noun} of {kept.title} in {kept.path}.")
         click.echo(f"The server will store and follow {found}.")
         made.append(kept.source(name))
@@ -228,12 +228,12 @@ def _configure(
     if entry == before:
         click.echo(f"{client.title} starts this server already: {client.path}")
         return
-    frame.show(f"Starting the server of {client.title} …")
+    frame.show_status(f"Starting the server of {client.title} …")
     try:
         started = clients.try_start(entry, environment.without_settings())
     except ConfigError as error:
         raise ConfigError(f"Nothing was written, because this does not start: {error}") from error
-    frame.show("")
+    frame.show_status("")
     click.echo(f"{client.title} will start {started}.")
 
     def change(held: Config) -> Config:
@@ -365,7 +365,7 @@ def _try_out(settings: Settings, first: Mapping[str, str]) -> None:
 async def first_search(first: str) -> None:
     """Do the last part of `init`, with its new settings as a JSON object."""
     env_file = click.get_current_context().meta.get(frame.KEY)
-    await _first_search(environment.load(env_file, first=json.loads(first)))
+    await _first_search(environment.load(env_file, overrides=json.loads(first)))
 
 
 async def _first_search(settings: Settings) -> None:
@@ -373,12 +373,12 @@ async def _first_search(settings: Settings) -> None:
     from mcp_server_qdrant.app.upkeep import assign_folder
     from mcp_server_qdrant.ingest.files.state import SyncRequest
 
-    frame.show("Opening the engine …")
+    frame.show_status("Opening the engine …")
     async with frame.open_services(settings) as services:
         encoder = services.encoders.default
         modelless = settings.embedding_provider == "none"
         if not modelless and not await frame.load_model(encoder):
-            frame.say(f"{encoder.reason} Until then, searches use keywords only.")
+            frame.print_message(f"{encoder.reason} Until then, searches use keywords only.")
         for source in settings.sync_sources if not settings.qdrant_read_only else ():
             await sync_once(services, SyncRequest.to_keep(source))
             # Conversations and memory of all projects belong to no folder.

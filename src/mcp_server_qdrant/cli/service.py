@@ -19,7 +19,7 @@ from typing import Any
 
 from click import Group
 
-from mcp_server_qdrant.app.place import place, take_when_free
+from mcp_server_qdrant.app.place import rendezvous_file, take_when_free
 from mcp_server_qdrant.core.errors import BackendError, EngineUnavailable, QdrantMcpError
 from mcp_server_qdrant.settings import environment
 
@@ -33,13 +33,13 @@ def main() -> None:
     try:
         settings = environment.load(env_file)
     except QdrantMcpError as error:
-        leave(error)
-    at = place(settings)
+        report_and_exit(error)
+    at = rendezvous_file(settings)
     os.umask(0o077)
     try:
         lock = take_when_free(settings)
     except QdrantMcpError as error:
-        leave(error)
+        report_and_exit(error)
     if lock is None:
         report(ready=str(at))
         os._exit(0)
@@ -55,7 +55,7 @@ def main() -> None:
         asyncio.run(run(settings, lock, command, lambda path: report(ready=str(path))))
     except OSError as error:  # it cannot publish its address
         if error.errno in NO_ROOM:  # no process could open the store
-            leave(EngineUnavailable("The service could not be started: the disk is full."))
+            report_and_exit(EngineUnavailable("The service could not be started: the disk is full."))
         report(alone=True)
         raise
     lock.release()
@@ -74,7 +74,7 @@ def report(**said: Any) -> None:
         os.write(1, f"{json.dumps(said)}\n".encode())
 
 
-def leave(error: QdrantMcpError) -> None:
+def report_and_exit(error: QdrantMcpError) -> None:
     """Report an error and the exit status of a command with this error, and exit."""
     report(say=f"mcp-server-qdrant: {error}\n")
     report(exit=1 if isinstance(error, BackendError) else 2)

@@ -36,7 +36,7 @@ class Sessions:
         files = {"include": self.include, "exclude": self.exclude, "keep": self.keep}
         return {"path": str(self.path), "collection": self.collection, "name": name, **files}
 
-    def measured(self) -> str | None:
+    def describe_size(self) -> str | None:
         """Their number, size and dates in words; None if there are none."""
         from mcp_server_qdrant.ingest.files.walk import Source, walk_all
 

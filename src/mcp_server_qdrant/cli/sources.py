@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.settings.environment import explain
-from mcp_server_qdrant.settings.sync import SyncSettings, entries
+from mcp_server_qdrant.settings.sync import SyncSettings, parse_sources
 from mcp_server_qdrant.settings.values import from_home
 
 VARIABLE = "SYNC_SOURCES"
@@ -22,7 +22,7 @@ def parse(text: str | None) -> list[Source]:
         SyncSettings.model_validate({"sync_sources": text or "[]"})
     except ValidationError as error:
         raise ConfigError(explain(error)) from error
-    return list(entries(text or "[]"))
+    return list(parse_sources(text or "[]"))
 
 
 def by_place(values: Iterable[str | None]) -> dict[tuple[Path, str], Source]:

@@ -68,7 +68,7 @@ def token(
         }
         entry = {key: value for key, value in given.items() if value}
         if file:
-            tokens.add(file, entry)
+            tokens.add_token(file, entry)
         else:
             tokens.parse(tokens.entry_line(entry))
     click.echo(f"The token of {name}, which is not shown again:", err=True)

@@ -74,12 +74,12 @@ async def upgrade(
             return f"{cite(name)}: {indexed or 'indexed already.'}"
         upgrades = upkeep.upgrades_of(engine, progress)
         if model:
-            await frame.load_model(encoders.started(model))
+            await frame.load_model(encoders.start_encoder(model))
             metadata = model_metadata(settings, encoders, model)
-            done = await upgrades.model(name, encoders.started(model), metadata, drop=drop_old)
+            done = await upgrades.model(name, encoders.start_encoder(model), metadata, drop=drop_old)
         else:
             done = await upgrades.keywords(name)
-        return f"{describe_upgrade(done, model, encoders.mapped(name))} {indexed}".rstrip()
+        return f"{describe_upgrade(done, model, encoders.configured_model(name))} {indexed}".rstrip()
 
     try:
         await _run_on_own_engine(settings, collections, work)
@@ -102,14 +102,14 @@ async def copy(collections: Sequence[str], origin: str | None, goal: str | None)
     from mcp_server_qdrant.app import upkeep
     from mcp_server_qdrant.ingest.collections import copying
 
-    if upkeep.place(origin, settings) == upkeep.place(goal, settings):
+    if upkeep.engine_identity(origin, settings) == upkeep.engine_identity(goal, settings):
         raise RequestError("--from and --to must differ: name another engine with one of them.")
     if goal is None:
         upkeep.check_writable(settings)
     progress = frame.Progress()
     async with (
-        upkeep.engine(origin, settings) as source,
-        upkeep.engine(goal, settings, goal=True) as target,
+        upkeep.open_engine_at(origin, settings) as source,
+        upkeep.open_engine_at(goal, settings, goal=True) as target,
     ):
 
         async def work(source: Any, name: str) -> str:
@@ -271,12 +271,12 @@ async def export(collection: str, folder: Path, form: "Form", *, overwrite: bool
     done = await upkeep.export_collection(
         settings, collection, folder, form, tell, replace=overwrite
     )
-    frame.show("")
+    frame.show_status("")
     click.echo(describe_export(collection, done))
 
 
 def _print_points(points: Mapping[str, int]) -> None:
-    frame.show("")
+    frame.show_status("")
     for name, number in points.items():
         click.echo(f"{cite(name)}: {plural(number, 'point')}")
     click.echo(f"Done: {plural(len(points), 'collection')}.")
@@ -294,7 +294,7 @@ async def _run_on_own_engine(settings: Settings, collections: Sequence[str], wor
     from mcp_server_qdrant.app import upkeep
 
     upkeep.check_writable(settings)
-    async with upkeep.engine(None, settings) as engine:
+    async with upkeep.open_engine_at(None, settings) as engine:
         await _run_on_each(engine, collections, settings, work)
 
 
@@ -317,7 +317,7 @@ async def _run_on_each(
                 done = await work(engine, name)
             except UnknownCollection as error:
                 raise upkeep.unknown(name, await engine.names()) from error
-            frame.show("")
+            frame.show_status("")
             click.echo(done)
         except QdrantMcpError as error:
             status = status or frame.print_error(error)

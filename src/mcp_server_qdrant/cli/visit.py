@@ -47,7 +47,7 @@ class Visit:
         self._cancel: Callable[[], object] | None = None
         self._interrupted = False  # an interrupt is pending
 
-    def entered(self) -> AbstractContextManager[None]:
+    def enter(self) -> AbstractContextManager[None]:
         """A context in which this thread works for the visitor."""
         self._thread = threading.get_ident()
         return binding(_VISIT, self)

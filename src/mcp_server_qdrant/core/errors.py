@@ -92,8 +92,8 @@ class UnusableFile(RequestError):
     `kept`: its stored texts stay, because it may be readable later.
     """
 
-    def __init__(self, sentence: str, *, kept: bool = False) -> None:
-        self.kept = kept
+    def __init__(self, sentence: str, *, keep_texts: bool = False) -> None:
+        self.keep_texts = keep_texts
         super().__init__(sentence)
 
 

@@ -109,14 +109,14 @@ async def retry(
     call: Callable[[], Awaitable[T]],
     pauses: Sequence[float],
     faults: tuple[type[Exception], ...],
-    passing: Callable[[Exception], bool] = lambda _: True,
+    is_transient: Callable[[Exception], bool] = lambda _: True,
 ) -> T:
     """Call, retrying after each pause (seconds) while the error is transient (`passing`)."""
     for pause in pauses:
         try:
             return await call()
         except faults as error:
-            if not passing(error):
+            if not is_transient(error):
                 raise
         await asyncio.sleep(pause)
     return await call()

@@ -99,7 +99,7 @@ class Bm25Encoder:
         terms = self.stems(_opened(text))
         return list(dict.fromkeys([*terms, *self.compounds(text)])) if terms else terms
 
-    def reader(self, text: str) -> Callable[[str], Collection[int]]:
+    def term_reader(self, text: str) -> Callable[[str], Collection[int]]:
         """A function from a text, or a part of it, to its terms, in the whole text's language."""
         if len(self._encoders) == 1:  # no other language stored or searched yet: use English
             return self.tokens
@@ -135,7 +135,7 @@ class Bm25Encoder:
         found = compounds(text)
         return _whole_words().embed_query(" ".join(found)).indices if found else []
 
-    def wholes(self, query: str) -> Mapping[int, Collection[int]]:
+    def compound_terms(self, query: str) -> Mapping[int, Collection[int]]:
         """The terms of the query that stand for several of its words, with those of the words.
 
         Without any where the vectors of all texts have these.
@@ -157,7 +157,7 @@ class Bm25Encoder:
             return self._marked(self._of(language).encode_document(text, day), language)
         vector = self._model.embed_document(_prepared(text))
         indices, values = vector.indices, vector.values
-        named = self.tokens(words_of(day, self.language)) if day else []
+        named = self.tokens(date_words(day, self.language)) if day else []
         parts = self.stems(_parts(text))
         others = dict.fromkeys([*self.compounds(text), *parts, *named]) if indices else ()
         more = [term for term in others if term not in indices]
@@ -249,7 +249,7 @@ def _pieces(run: str, length: int) -> str:
     return " " + " ".join(run[start : start + length] for start in range(count)) + " "
 
 
-def words_of(day: date, language: str) -> str:
+def date_words(day: date, language: str) -> str:
     """A date as people write it: 2023-05-08 and 8 May 2023; English months by default."""
     months = MONTHS.get(language, MONTHS[ENGLISH])
     month = months[day.month - 1]

@@ -66,7 +66,7 @@ def detect_strictly(text: str) -> str | None:
     return language if share >= CERTAIN and enough else None
 
 
-def is_read_by(described: str, language: str) -> bool:
+def model_reads(described: str, language: str) -> bool:
     """Whether a model knows a language, from fastembed's description of the model.
 
     The description names one or two languages, or says that there are many.

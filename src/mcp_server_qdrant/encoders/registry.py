@@ -8,8 +8,8 @@ from typing import Any, get_args
 
 from mcp_server_qdrant.core.datatypes import MODEL_KEY, ModelChoice, Provider
 from mcp_server_qdrant.encoders.encoder import Encoder
-from mcp_server_qdrant.encoders.language import is_read_by
-from mcp_server_qdrant.encoders.local.models import served
+from mcp_server_qdrant.encoders.language import model_reads
+from mcp_server_qdrant.encoders.local.models import supported_models
 from mcp_server_qdrant.encoders.prefixes import NO_PREFIXES
 from mcp_server_qdrant.encoders.remote.openai import SIZES as OPENAI_MODELS
 
@@ -49,26 +49,26 @@ class Registry:
         self._provider = provider
         self._mapping = sorted(mapping, key=lambda pair: any(mark in pair[0] for mark in "*?["))
 
-    def known(self, model: str) -> Encoder:
+    def get(self, model: str) -> Encoder:
         """The encoder of a model, without starting it."""
         if model not in self._encoders:
             if model.endswith(PLAIN):
-                encoder = copy(self.known(model.removesuffix(PLAIN)))
+                encoder = copy(self.get(model.removesuffix(PLAIN)))
                 encoder.prefixes = NO_PREFIXES
             else:
                 encoder = self._make(model)
             self._encoders[model] = encoder
         return self._encoders[model]
 
-    def started(self, model: str | None) -> Encoder:
+    def start_encoder(self, model: str | None) -> Encoder:
         """The started encoder of a model; None: the default one."""
-        encoder = self.default if model is None else self.known(model)
+        encoder = self.default if model is None else self.get(model)
         encoder.start()
         return encoder
 
     async def encode_query(self, model: str, text: str) -> Any:
         """A unit vector. Raises EncoderUnavailable with the reason."""
-        encoder = self.started(model)
+        encoder = self.start_encoder(model)
         if encoder.state == "loading":
             await encoder.ready(LOAD_SECONDS)
         return await encoder.encode_query(text)
@@ -82,14 +82,14 @@ class Registry:
         self, collection: str, metadata: Mapping[str, Any], vectors: Sequence[str]
     ) -> ModelChoice:
         """The model of a collection with these dense vectors ("": unnamed)."""
-        model = self.mapped(collection)
+        model = self.configured_model(collection)
         if model is None:
             if self._provider == NONE:
                 return ModelChoice(None, fault=NO_MODEL)
             model = self._recorded(metadata) or await self._named(vectors)
         return self._prefixed(model or self.default.name, metadata, certain=model is not None)
 
-    def mapped(self, collection: str) -> str | None:
+    def configured_model(self, collection: str) -> str | None:
         """The collection's model in COLLECTION_MODELS, if any."""
         for pattern, model in self._mapping:
             if pattern == collection or fnmatchcase(collection, pattern):
@@ -98,16 +98,16 @@ class Registry:
 
     async def shape(self, model: str) -> tuple[str, int | None]:
         """The name of a model's vector in our collections, and its size if known."""
-        encoder = self.known(model)
+        encoder = self.get(model)
         return encoder.vector_name, await encoder.known_size()
 
     async def hint(self, model: str, language: str, collection: str) -> str:
         """A sentence suggesting a model for a language that the local one lacks, or ""."""
-        known = await served()
+        known = await supported_models()
         one = known.get(model.removesuffix(PLAIN).lower())
-        if language == "english" or one is None or is_read_by(one["description"], language):
+        if language == "english" or one is None or model_reads(one["description"], language):
             return ""
-        fitting = [each for each in known.values() if is_read_by(each["description"], language)]
+        fitting = [each for each in known.values() if model_reads(each["description"], language)]
         fitting = [each for each in fitting if "nimodal (text)" in each["description"]]
         names = [each["model"] for each in sorted(fitting, key=lambda each: each["size_in_GB"])]
         said = "its language" if language == NONE else language.capitalize()
@@ -135,14 +135,14 @@ class Registry:
             if name.partition("@")[0] in OPENAI_MODELS:
                 return self._short(f"openai:{name}")
             if name.startswith(FAST):
-                for model in (await served()).values():
+                for model in (await supported_models()).values():
                     if _last(model["model"]) == name.removeprefix(FAST):
                         return self._short(f"fastembed:{model['model']}")
         return None
 
     def _prefixed(self, model: str, metadata: Mapping[str, Any], *, certain: bool) -> ModelChoice:
         """The model, with or without prefixes, to match the collection's passages."""
-        wanted = self.known(model).prefixes.passage
+        wanted = self.get(model).prefixes.passage
         found = metadata.get(PREFIX_KEY, "") if self._records(metadata, model) else wanted
         if found == wanted:
             return ModelChoice(model, certain)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mcp_server_qdrant.core.notation import first_few
-from mcp_server_qdrant.evaluation.run import JudgedQuery, Key, Measured, Run
+from mcp_server_qdrant.evaluation.run import JudgedQuery, Key, Measurement, Run
 
 SHOWN = 10  # results that count, except for the recall
 NAMED = 10  # queries without a hit that are listed
@@ -38,7 +38,7 @@ class Scores:
         return math.fsum(chosen) / len(chosen)
 
 
-def score(measured: Measured) -> list[Scores]:
+def score(measured: Measurement) -> list[Scores]:
     """The metrics of every run, tested against the first run."""
     scored: list[dict[str, list[float]]] = []
     for run in measured.runs:
@@ -104,7 +104,7 @@ def categories(queries: Sequence[JudgedQuery]) -> dict[str, list[int]]:
     return found
 
 
-def tables(measured: Measured, scores: Sequence[Scores]) -> str:
+def tables(measured: Measurement, scores: Sequence[Scores]) -> str:
     """A table of the algorithms, some metrics by category, and the queries without a hit."""
     runs = [*zip(measured.runs, scores, strict=True)]
     metrics = list(scores[0].per_query)
@@ -129,7 +129,7 @@ def tables(measured: Measured, scores: Sequence[Scores]) -> str:
     return "\n\n".join([*blocks, "\n".join(missed)]).rstrip()
 
 
-def as_json(measured: Measured, scores: Sequence[Scores]) -> str:
+def as_json(measured: Measurement, scores: Sequence[Scores]) -> str:
     """By algorithm: means, p against the first one, latency, and the metrics of each query."""
     runs = {
         run.algorithm: {

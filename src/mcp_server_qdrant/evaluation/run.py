@@ -50,7 +50,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class Measurement:
     """All runs. `warnings` are sentences on what limits the figures."""
 
     queries: Sequence[JudgedQuery]
@@ -63,8 +63,8 @@ async def measure(
     labels: Sequence[Label],
     algorithms: Sequence[Algorithm],
     *,
-    searching: Callable[[int], Any] = lambda _: None,
-) -> Measured:
+    progress: Callable[[int], Any] = lambda _: None,
+) -> Measurement:
     """Search every query with every algorithm, one after the other.
 
     `searching` gets the number of finished searches. Raises UnknownCollection, RequestError if no
@@ -84,7 +84,7 @@ async def measure(
         # All algorithms per query, so that other load on the machine affects them equally.
         for run in runs:
             await _search(services, run, query)
-        searching(place * len(runs))
+        progress(place * len(runs))
     warnings = [
         "Not in the collections that are searched, and so missed: "
         f"{plural(len(missing), 'expected document')}, the first of the query {query!r}"
@@ -93,7 +93,7 @@ async def measure(
     for run in runs:
         lapses = run.lapses.items()
         warnings += [f"{run.algorithm}: in {count} searches {lapse}" for lapse, count in lapses]
-    return Measured(queries, runs, warnings)
+    return Measurement(queries, runs, warnings)
 
 
 async def _find_expected(services: "Services", label: Label) -> JudgedQuery:
@@ -108,7 +108,7 @@ async def _find_expected(services: "Services", label: Label) -> JudgedQuery:
             documents = await services.lookup.matching(name, where)
             grades |= {key_of(document): 1 for document in documents}
         return JudgedQuery(label, names, grades or {("", ""): 1})
-    named = [await services.lookup.named(name, list(label.ids)) for name in names]
+    named = [await services.lookup.find_in(name, list(label.ids)) for name in names]
     for one, grade in label.ids.items():
         keys = [key_of(there[one]) for there in named if one in there]
         grades |= dict.fromkeys(keys or [("", one)], grade)
@@ -129,7 +129,7 @@ async def _prepare(
     if {*algorithms} <= {"keyword", "fuzzy"}:
         return
     for model in dict.fromkeys(target.dense.model for target in targets if target.dense):
-        encoder = services.encoders.started(model)
+        encoder = services.encoders.start_encoder(model)
         if not await encoder.ready(MODEL_SECONDS):
             raise EncoderUnavailable(
                 f"{encoder.reason or 'There is no model.'} --algorithms keyword needs none."

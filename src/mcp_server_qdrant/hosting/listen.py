@@ -15,7 +15,7 @@ from hmac import compare_digest
 from pathlib import Path
 from typing import Any
 
-from mcp_server_qdrant.hosting.rendezvous import NONCE, PROOF, WIRE, Rendezvous, proof, socket_path
+from mcp_server_qdrant.hosting.rendezvous import NONCE, PROOF, PROTOCOL, Rendezvous, proof, socket_path
 
 LONGEST_LINE = 1 << 26  # bytes; a whole text to store is one line
 
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 @contextlib.asynccontextmanager
-async def listening(place: Path, version: str, hear: Hear) -> AsyncIterator[Rendezvous]:
+async def listen(place: Path, version: str, hear: Hear) -> AsyncIterator[Rendezvous]:
     """Listen and publish the address in the file `place`.
 
     `hear` gets each client's hello and its streams. Yields what was published. Raises OSError if
@@ -55,7 +55,7 @@ async def listening(place: Path, version: str, hear: Hear) -> AsyncIterator[Rend
         address = socket_path()
         server = await asyncio.start_unix_server(visit, address, backlog=64, limit=LONGEST_LINE)
         os.chmod(address, 0o600)  # noqa: PTH101
-    own = Rendezvous(address, key, os.getpid(), WIRE, version)
+    own = Rendezvous(address, key, os.getpid(), PROTOCOL, version)
     try:
         own.write(place)
         yield own

@@ -20,7 +20,7 @@ from contextlib import suppress
 from mcp_server_qdrant.hosting import reach
 from mcp_server_qdrant.hosting.reach import Ended, control
 from mcp_server_qdrant.hosting.relay import Relay
-from mcp_server_qdrant.hosting.rendezvous import WIRE, Rendezvous
+from mcp_server_qdrant.hosting.rendezvous import PROTOCOL, Rendezvous
 
 INTERRUPTED = 130
 LOST = "The service stopped during this command: run it again."
@@ -38,7 +38,7 @@ def run_stdio(service: Sequence[str], arguments: Sequence[str], env_file: str | 
     """
     _fill_standard_streams()
     parent = os.getppid()
-    client = handle_of_client(parent, 0)  # now, because the client may exit while a service starts
+    client = client_handle(parent, 0)  # now, because the client may exit while a service starts
     told = reach.locators(env_file)
     # A shell that asks for completions passes no arguments either.
     if not reach.may_share(told) or reach.completing():
@@ -46,7 +46,7 @@ def run_stdio(service: Sequence[str], arguments: Sequence[str], env_file: str | 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: os._exit(0))
     command = [*service, *reach.env_file_args(env_file)]
-    relay = Relay(command, reach.guess_place(told), reach.hello("stdio", arguments, env_file))
+    relay = Relay(command, reach.guess_path(told), reach.hello("stdio", arguments, env_file))
     try:
         relay.connect()
     except Ended as end:
@@ -86,7 +86,7 @@ def await_client_end(parent: int, client: int | None) -> None:
         time.sleep(_POLL_SECONDS)
 
 
-def handle_of_client(parent: int, stdin: int) -> int | None:
+def client_handle(parent: int, stdin: int) -> int | None:
     """A pidfd of the client; None if the system has none, or the client is in another container."""
     try:
         return os.pidfd_open(_client(parent, stdin))
@@ -120,7 +120,7 @@ def run_command(
     returns whether to go on. Raises Ended if a service refuses to start.
     """
     told = reach.locators(env_file)
-    place = reach.guess_place(told)
+    place = reach.guess_path(told)
     if service and reach.may_share(told):
         try:
             place, line, found = reach.connect_or_start(
@@ -164,12 +164,12 @@ def _interrupting(line: socket.socket) -> Callable[..., None]:
 
 def _show_output(line: socket.socket, out: Callable[[str], bool]) -> Mapping[str, object]:
     """Print a command's output until it ends; its last order, or {} if the service died."""
-    for one in reach.lines(reach.pieces_of(line)):
+    for one in reach.split_lines(reach.receive_chunks(line)):
         order = reach.parse_control(one)
         if not order.keys().isdisjoint(_ENDS):
             return order
         if "say" in order:
-            reach.tell(str(order["say"]))
+            reach.write_stderr(str(order["say"]))
         elif "out" in order and not out(str(order["out"])):
             return {"exit": 1}
     return {}
@@ -192,7 +192,7 @@ def ask_recall(place: str, hook: Mapping[str, object], seconds: float) -> str:
     """The recall text for a hook, from the service at `place`; "" if it is gone or too slow."""
     until, text = time.monotonic() + seconds, ""
     found = Rendezvous.read(place)
-    if found is None or found.wire != WIRE:
+    if found is None or found.protocol != PROTOCOL:
         return text
     with suppress(OSError):
         line = found.dial(min(_DIAL_SECONDS, seconds))
@@ -201,7 +201,7 @@ def ask_recall(place: str, hook: Mapping[str, object], seconds: float) -> str:
             return text
         with line:
             line.sendall(reach.hello("recall", [os.path.dirname(place)], None, hook=hook))
-            for answer in reach.lines(_until(line, until)):
+            for answer in reach.split_lines(_until(line, until)):
                 order = reach.parse_control(answer)
                 text += str(order.get("out", ""))
                 if "exit" in order:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from mcp_server_qdrant import __version__
-from mcp_server_qdrant.hosting.rendezvous import WIRE, Rendezvous, place_of
+from mcp_server_qdrant.hosting.rendezvous import PROTOCOL, Rendezvous, rendezvous_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,10 +79,10 @@ def completing() -> bool:
     return any(name.startswith("_") and name.endswith("_COMPLETE") for name in os.environ)
 
 
-def guess_place(told: Mapping[str, str]) -> str:
+def guess_path(told: Mapping[str, str]) -> str:
     """The path where the service most likely publishes its address."""
     local, cache = told.get("QDRANT_LOCAL_PATH"), told.get("QDRANT_CACHE_PATH")
-    return place_of(
+    return rendezvous_path(
         told.get("QDRANT_URL"),
         os.path.expanduser(local or _folder("data")),
         os.path.expanduser(cache or _folder("cache")),
@@ -177,7 +177,7 @@ def control(**fields: object) -> bytes:
     return b"!" + json_line(fields)
 
 
-def lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def split_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Split chunks into lines, without line ends; an unfinished last line is dropped."""
     begun: list[bytes] = []
     for piece in pieces:
@@ -188,7 +188,7 @@ def lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
         begun.append(rest)
 
 
-def pieces_of(line: socket.socket) -> Iterator[bytes]:
+def receive_chunks(line: socket.socket) -> Iterator[bytes]:
     """The chunks received until the other side closes the connection. Raises OSError."""
     while True:
         while sys.platform == "win32" and not select.select([line], [], [], 0.5)[0]:
@@ -201,7 +201,7 @@ def pieces_of(line: socket.socket) -> Iterator[bytes]:
 def connect(place: str) -> tuple[socket.socket, Rendezvous] | None:
     """Connect to the service published at `place`; None if none answers."""
     found = Rendezvous.read(place)
-    if found is None or found.wire != WIRE:
+    if found is None or found.protocol != PROTOCOL:
         return None
     try:
         line = found.dial(_GREETING_SECONDS)
@@ -222,7 +222,7 @@ def connect_when_ready(place: str) -> tuple[socket.socket, Rendezvous]:
             raise Died(1, NOT_STARTED)
         time.sleep(_PAUSE)
     found = Rendezvous.read(place)
-    if found and found.wire != WIRE:
+    if found and found.protocol != PROTOCOL:
         raise Ended(1, ANOTHER_VERSION)
     raise Ended(1, f"The service did not answer within {_CONNECT_SECONDS:.0f} seconds.")
 
@@ -296,7 +296,7 @@ def start(command: Sequence[str]) -> str:
         for line in report:
             order = parse_object(line)
             if "say" in order:
-                tell(str(order["say"]))
+                write_stderr(str(order["say"]))
             elif "exit" in order:
                 raise Ended(status_of(order))
             elif "alone" in order:
@@ -311,7 +311,7 @@ def _reap_children() -> None:
     _children[:] = [one for one in _children if one.poll() is None]
 
 
-def tell(text: str) -> None:
+def write_stderr(text: str) -> None:
     """Write to stderr; failures are ignored."""
     if sys.stderr is not None:
         with suppress(OSError, ValueError):
@@ -322,7 +322,7 @@ def tell(text: str) -> None:
 def print_end(end: Ended) -> int:
     """Print why the process exits; returns its status."""
     if end.sentence:
-        tell(f"{APP}: {end.sentence}\n")
+        write_stderr(f"{APP}: {end.sentence}\n")
     return end.status
 
 

@@ -126,7 +126,7 @@ class Relay:
         """Send the client's lines until its input ends."""
         pieces = iter(partial(os.read, self._stdin, reach.CHUNK), b"")
         with suppress(OSError):
-            for line in reach.lines(chain(pieces, [b"\n"])):  # the last line may lack its newline
+            for line in reach.split_lines(chain(pieces, [b"\n"])):  # the last line may lack its newline
                 if line.strip():
                     self._send(line)
         self.end_input()
@@ -164,7 +164,7 @@ class Relay:
         True if this service has another store, so that another service must be found.
         """
         with suppress(OSError):
-            for line in reach.lines(reach.pieces_of(self._line)):
+            for line in reach.split_lines(reach.receive_chunks(self._line)):
                 if line.startswith(b"!"):
                     order = reach.parse_control(line)
                     if "elsewhere" in order:
@@ -176,7 +176,7 @@ class Relay:
 
     def _obey(self, order: Mapping[str, object]) -> None:
         if "say" in order:
-            reach.tell(str(order["say"]))
+            reach.write_stderr(str(order["say"]))
         elif "exit" in order:
             raise Ended(reach.status_of(order))
         elif "yielding" in order:

@@ -15,7 +15,7 @@ import stat
 import sys
 from contextlib import suppress
 
-WIRE = 1  # version of the protocol after authentication
+PROTOCOL = 1  # version of the protocol after authentication
 NONCE = PROOF = 32  # bytes
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _LONGEST_BASE = 80  # bytes; the kernel takes 104 for a socket (macOS) or 108 (Linux)
@@ -23,7 +23,7 @@ _LONGEST_BASE = 80  # bytes; the kernel takes 104 for a socket (macOS) or 108 (L
 Name = str | os.PathLike[str]
 
 
-def place_of(url: str | None, local: Name, cache: Name) -> str:
+def rendezvous_path(url: str | None, local: Name, cache: Name) -> str:
     """The path of the rendezvous file: for the Qdrant server at `url`, or the folder `local`.
 
     `cache` is this program's cache folder.
@@ -47,9 +47,9 @@ class Rendezvous:
     `pid` is its process, `wire` the protocol version, `version` the package version.
     """
 
-    def __init__(self, address: str, key: bytes, pid: int, wire: int, version: str = "") -> None:
+    def __init__(self, address: str, key: bytes, pid: int, protocol: int, version: str = "") -> None:
         self.address, self.key, self.pid = address, key, pid
-        self.wire, self.version = wire, version
+        self.protocol, self.version = protocol, version
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Rendezvous) and vars(self) == vars(other)

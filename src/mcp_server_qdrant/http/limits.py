@@ -56,7 +56,7 @@ class Slots:
         """Slots taken."""
         return len(self._held)
 
-    def full(self, who: str) -> bool:
+    def is_full(self, who: str) -> bool:
         """True if the caller cannot get another slot."""
         now = self._clock()
         self._held = {slot: held for slot, held in self._held.items() if held[1] > now}
@@ -68,7 +68,7 @@ class Slots:
         owner, _ = self._held.get(slot, (who, 0.0))
         self._held[slot] = owner, self._clock() + self._seconds
 
-    def leave(self, slot: Hashable) -> None:
+    def release(self, slot: Hashable) -> None:
         """Release a slot."""
         self._held.pop(slot, None)
 
@@ -92,7 +92,7 @@ class Slot:
     def __exit__(self, *_: object) -> None:
         self._users -= 1
         if not self._users:
-            self._slots.leave(self)
+            self._slots.release(self)
 
 
 class Load:
@@ -114,7 +114,7 @@ class Load:
         self.streams = Slots(streams)
         self.sessions = Slots(sessions, IDLE_SECONDS, clock)
 
-    def around(self, app: ASGIApp, refused: Callable[[str], None]) -> ASGIApp:
+    def wrap(self, app: ASGIApp, refused: Callable[[str], None]) -> ASGIApp:
         """Wrap the application in the limits; `refused` gets the reason's key."""
 
         async def limited(scope: Scope, receive: Receive, send: Send) -> None:
@@ -127,20 +127,20 @@ class Load:
                 await _answer(reason)(scope, receive, send)
             else:
                 slots = self.streams if _is_stream(scope) else self.calls
-                with (slot := Slot(slots, holder(scope))):
+                with (slot := Slot(slots, caller_key(scope))):
                     await self._serve(app, {**scope, SLOT: slot}, receive, send)
 
         return limited
 
     def _refusal(self, scope: Scope) -> str | None:
-        who = holder(scope)
+        who = caller_key(scope)
         if self.draining:
             return "draining"
         if _is_stream(scope):
-            return "streams" if self.streams.full(who) else None
-        if _opens_session(scope) and self.sessions.full(who):
+            return "streams" if self.streams.is_full(who) else None
+        if _opens_session(scope) and self.sessions.is_full(who):
             return "sessions"
-        return "calls" if self.calls.full(who) else None
+        return "calls" if self.calls.is_full(who) else None
 
     async def _serve(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         """Run the application; complete an event stream that it leaves unfinished."""
@@ -163,12 +163,12 @@ class Load:
         given = Headers(scope=scope).get(SESSION)
         session = Headers(raw=answer.get("headers", [])).get(SESSION)
         if answer["status"] == 404 or (answer["status"] < 300 and scope["method"] == "DELETE"):
-            self.sessions.leave(given)
+            self.sessions.release(given)
         elif session and answer["status"] < 400:
-            self.sessions.hold(session, holder(scope))
+            self.sessions.hold(session, caller_key(scope))
 
 
-def holder(scope: Scope) -> str:
+def caller_key(scope: Scope) -> str:
     """The key for per-caller limits: the token's name, or else the client's address."""
     who = scope.get(CALLER)
     if isinstance(who, Caller):

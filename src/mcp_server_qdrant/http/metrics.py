@@ -105,7 +105,7 @@ class Metrics(Recorder):
         if corrected:
             self._corrected.inc()
 
-    def refused(self, reason: str) -> None:
+    def count_refusal(self, reason: str) -> None:
         """Count a refusal."""
         self._refused.labels(reason).inc()
 

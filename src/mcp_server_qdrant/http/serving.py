@@ -66,7 +66,7 @@ def build_app(
         )
     zipped = GZipMiddleware(served, minimum_size=1_000, compresslevel=6)  # except event streams
     bounded = RequestBodyLimitMiddleware(zipped, BODY)
-    limited = monitor.load.around(bounded, monitor.metrics.refused)
+    limited = monitor.load.wrap(bounded, monitor.metrics.count_refusal)
     inner = Keyed(limited, key) if key else limited
     return Identified(_protected(served, inner, settings, path))
 

@@ -39,7 +39,7 @@ class Deletion:
         collection that may have it could not be read, Outdated if a document's revision is not
         `seen`.
         """
-        found, missing = await self.lookup.located(ids, collection)
+        found, missing = await self.lookup.locate(ids, collection)
         whole: dict[tuple[str, str], Document] = {}
         for document in found:
             check_seen(document, seen)
@@ -68,14 +68,14 @@ class Deletion:
         try:
             async with self.store.lock(name, seen.document or str(seen.id)):
                 first, *others = points.part_ids(seen)
-                further = await points.placed(name, others)
+                further = await points.find_parts(name, others)
                 now = next(iter(await points.by_id(name, [seen.head or seen.id])), None)
                 if now is not None or seen.head is None:
                     check_seen(now, str(seen.revision))
                 if now is not None and keep:
                     kept = await self.store.history.keep(now, deleted=True)
                 if now is not None and now.writing is not None:
-                    every, again = await points.settled(now), await points.by_id(name, [now.id])
+                    every, again = await points.settled_parts(now), await points.by_id(name, [now.id])
                     orphans = [one for one in every if again and not one.current(again[0])]
                     await points.delete_seen(orphans)
                 await points.delete_seen([(now or seen)._replace(id=first), *further])
@@ -124,7 +124,7 @@ class Deletion:
                     if count <= MOST_KEPT:
                         kept += await self._keep_versions(collection, some)
                     await points.delete_seen(some)
-                    left = await points.existing(collection, [one.id for one in some])
+                    left = await points.count_existing(collection, [one.id for one in some])
                     gone += len(some) - left
         finally:
             self._changed(collection)

@@ -45,7 +45,7 @@ async def store_demo(store: Store, name: str) -> int:
                 yield job
 
     model = target.dense.model if target.dense else None
-    encode = given if model == MODEL else store.encoders.started(model).encode_documents
+    encode = given if model == MODEL else store.encoders.start_encoder(model).encode_documents
     writer = store.writer(target, encode if target.dense else None)
     await writer.run(new())
     if writer.pending:

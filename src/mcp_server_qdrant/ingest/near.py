@@ -68,7 +68,7 @@ async def near_memories(
                 continue
             cosine = cosines[place]
             alike = fuzz.token_set_ratio(one.text.casefold(), new.text.casefold())
-            heir = await points.heir(one)
+            heir = await points.find_heir(one)
             if heir is not None and (heir.id == new.id or alike < SAME):
                 continue
             repeats = cosine >= COSINE and alike >= ALIKE

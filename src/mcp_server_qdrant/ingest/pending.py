@@ -74,7 +74,7 @@ class Backfill:
             try:
                 with contained():
                     filled += await self._fill(await self.catalog.target(name))
-                    if self.catalog.ours(name):
+                    if self.catalog.is_ours(name):
                         await self.points.sweep(name)
             except QdrantMcpError as error:
                 failure = error
@@ -96,13 +96,13 @@ class Backfill:
             chunks = [chunk for chunk in found if chunk.id not in refused]
             if not chunks:
                 break
-            encoder = self.encoders.started(target.dense.model)
+            encoder = self.encoders.start_encoder(target.dense.model)
             await encoder.ready(RETRY_SECONDS)
             encode = self.pace(encoder.encode_documents)
             made = await _encoded(encode, chunks, refused)
-            same = set(await self.points.unchanged([one for one, _ in made]))
+            same = set(await self.points.find_unchanged([one for one, _ in made]))
             made = [(one, vector) for one, vector in made if one.id in same]
-            await self.points.fill(target, made)
+            await self.points.fill_pending(target, made)
             self.filling.add(target.collection)
             filled += len(made)
             # A point that is still pending after two attempts would loop forever.

@@ -24,7 +24,7 @@ from mcp_server_qdrant.ingest.edits import Edited, apply_edit, choose_kept
 from mcp_server_qdrant.ingest.parts import parts_of
 from mcp_server_qdrant.ingest.secrets import spans, without
 from mcp_server_qdrant.ingest.store import Store, check_seen
-from mcp_server_qdrant.qdrant.read.lookup import joined
+from mcp_server_qdrant.qdrant.read.lookup import join_chunks
 
 
 @dataclass(eq=False)
@@ -141,7 +141,7 @@ class Reviser:
                 )
             if first.textless:
                 raise RequestError(f"{cite(str(first.id))} has no text that could be edited.")
-            whole = joined(parts, first) if len(parts) > 1 else first
+            whole = join_chunks(parts, first) if len(parts) > 1 else first
             done, secrets = await asyncio.to_thread(self._apply_edit, whole.text, edit)
             if first.document is None:
                 stored = await self.store.alter(first, changes, done.text)
@@ -208,7 +208,7 @@ class Reviser:
             parts = await self._parts(one, seen)
             if parts[0].document is None:
                 target = await self.store.writable(one.collection, dry=True)
-                record = await self.store.points.record(parts[0])
+                record = await self.store.points.read_record(parts[0])
                 self.store.points.check_replaceable(target, record, moved=True)
             made = await self.store.ensure(to, create=create)
             moved = [_relocate(changes.applied_to(part), to) for part in parts]
@@ -245,7 +245,7 @@ class Reviser:
 
     async def _update_references(self, old: Document, done: Stored) -> None:
         """Write the new collection of a text into its versions and the texts it supersedes."""
-        await self.store.history.follow(old, done.collection)
+        await self.store.history.move_versions(old, done.collection)
         with suppress(QdrantMcpError):  # the move itself is done
             for one in await self.store.points.superseded_by(old.collection, [done.document]):
                 await self.store.points.retire(one, done.document, done.collection)

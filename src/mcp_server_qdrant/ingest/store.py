@@ -98,7 +98,7 @@ class Store:
         stored for keyword search and marked as pending. The texts that it `supersedes` are kept.
         """
         attributes.check(new)
-        collection = await self.catalog.real(collection)
+        collection = await self.catalog.resolve_alias(collection)
         given = new.text, new.title, new.metadata, new.tags, new.source
         values, secrets = await asyncio.to_thread(self.mask_all, *given)
         text, title, metadata, tags, source = values
@@ -123,7 +123,7 @@ class Store:
         if supersedes:
             for own in await self.points.by_id(collection, done.ids[:1]):
                 await self.retire(own, supersedes)
-                heir = await self.points.heir(own)
+                heir = await self.points.find_heir(own)
         near = tuple(one for one in done.near if one[0] not in supersedes and one[0] != heir)
         hint = await self._language(text, collection)
         done = replace(done, near=near, retired=tuple(supersedes), heir=heir, hint=hint)
@@ -195,7 +195,7 @@ class Store:
         new = replace(new, expires=await self._choose_expiry(new, before, collection))
         spans = await self.spans(ready[1], new)
         parts = self.parts(new, collection, document, before, spans)
-        heir = await self.points.heir(before) if before else None
+        heir = await self.points.find_heir(before) if before else None
         if heir:  # storing it again does not unmark it
             mark = {key: getattr(before, key) for key in (SUPERSEDED_KEY, SUPERSEDED_IN)}
             parts = [part._replace(**mark) for part in parts]
@@ -229,7 +229,7 @@ class Store:
         check_seen(now[0], seen)
         changes = Changes(new.title, new.tags, new.metadata, expires=new.expires)
         done = await self.alter(now[0], changes, new.text)
-        heir = await self.points.heir(now[0])
+        heir = await self.points.find_heir(now[0])
         return replace(done, kept=attributes.keep_omitted(new, now[0])[1], heir=heir)
 
     async def alter(self, one: Document, changes: Changes, text: str | None = None) -> Stored:
@@ -242,7 +242,7 @@ class Store:
                 f"Another tool stored {cite(one.id)}: only texts of this server expire. Store it "
                 f"without id, with expires and supersedes={cite(one.id)}."
             )
-        record = await self.points.record(one)
+        record = await self.points.read_record(one)
         edits = self.points.edits(one.collection, record, changes)
         new, encoded = changes.applied_to(one), None
         if text is not None and text != one.text:
@@ -259,7 +259,7 @@ class Store:
         kept = await self.history.keep(one) if new != one else KeptVersion()
         if encoded is not None:
             await self.points.rewrite(target, encoded, one)
-        await self.points.amend(one, edits)
+        await self.points.change_payload(one, edits)
         self.written(one.collection, [encoded_text(new)] if encoded else [])
         return Stored(one.collection, str(one.id), (one.id,), updated=True, before=kept)
 
@@ -301,7 +301,7 @@ class Store:
         name = parts[0].collection
         target, encoder = ready or await self.ready(name)
         if parts[0].expires and not target.expiring:
-            await self.points.expect_expiry(name)
+            await self.points.index_expiry(name)
             self.catalog.forget(name)
         writer = self.writer(target, encoder.encode_documents if target.dense else None)
         kept, found = KeptVersion(), []
@@ -344,7 +344,7 @@ class Store:
         """The collection, and the default ones of the same model."""
         others: Sequence[Target] = ()
         with suppress(QdrantMcpError):
-            others = await self.catalog.covered()
+            others = await self.catalog.default_targets()
         model = target.dense and target.dense.model
         others = [
             one
@@ -367,7 +367,7 @@ class Store:
     async def ready(self, collection: str) -> tuple[Target, Encoder]:
         """The collection with its indexes, and its model once it is loaded."""
         target = await self.writable(collection)
-        encoder = self.encoders.started(target.dense.model if target.dense else None)
+        encoder = self.encoders.start_encoder(target.dense.model if target.dense else None)
         if encoder.state == "loading":
             await encoder.ready(LOAD_SECONDS)
         return target, encoder
@@ -399,7 +399,7 @@ class Store:
                 f"This server may not use a collection named {collection!r}: choose one that "
                 "qdrant-collections lists."
             )
-        near = [one for one in await self.catalog.near(collection) if misspelled(one, collection)]
+        near = [one for one in await self.catalog.similar_names(collection) if misspelled(one, collection)]
         # Names that differ by a number, or by a last part of one letter, differ on purpose.
         bare = [pattern.sub("", collection) for pattern in (NUMBER, LAST_LETTER)]
         near = [one for one in near if bare[0] != NUMBER.sub("", one)]

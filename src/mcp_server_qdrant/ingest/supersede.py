@@ -64,7 +64,7 @@ async def _mark(points: Points, lock: Lock, old: Document, new: Document | None)
 async def _list_heirs(points: Points, one: Document) -> list[Document]:
     """The chain of texts that superseded this one, nearest first."""
     found: list[Document] = []
-    while len(found) < LONGEST and (heir := await points.heir(one)):
+    while len(found) < LONGEST and (heir := await points.find_heir(one)):
         found.append(heir)
         one = heir
     return found

@@ -172,7 +172,7 @@ class Writer:
         """
         if self.target.dense is not None and self.target.dense.vector == "":
             raise error
-        await self.points.expect_pending(self.target.collection)
+        await self.points.index_pending(self.target.collection)
         self.encode, self.pending = None, True
 
     async def replace(self, job: Replacement) -> None:
@@ -261,7 +261,7 @@ class Writer:
         further = await self._find_replaced(job)
         await self.points.exchange(self.target, head, job.before)
         await self._read_now(job, further)
-        made = self.points.as_read(head.part).revision
+        made = self.points.as_stored(head.part).revision
         if job.now is None or job.now.revision.changed_since(made):
             raise Outdated
 
@@ -271,10 +271,10 @@ class Writer:
         if before is None:
             return ()
         if before.writing is not None:  # an interrupted write
-            return await self.points.settled(head)
+            return await self.points.settled_parts(head)
         if head.version and before.version == head.version:  # the same parts are written again
             return ()
-        return await self.points.settled(head, self.points.part_ids(before, 1))
+        return await self.points.settled_parts(head, self.points.part_ids(before, 1))
 
     async def _read_now(self, job: Replacement, further: Sequence[Document]) -> None:
         now = await self.points.first(job.parts[0].collection, job.parts[0].document or "")

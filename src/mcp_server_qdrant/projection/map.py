@@ -18,14 +18,14 @@ from mcp_server_qdrant.projection.encode import encode
 from mcp_server_qdrant.projection.neighbours import (
     COMING,
     LEAST,
-    installed,
+    is_installed,
     lay_out_neighbours,
     place_among,
 )
-from mcp_server_qdrant.projection.panels import lay_out, near, unit
+from mcp_server_qdrant.projection.panels import lay_out, cosines, normalise
 from mcp_server_qdrant.projection.shapes import SEEN, USUAL_POINTS, Map, Panel, Place, View
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
-from mcp_server_qdrant.qdrant.read.draw import Drawer
+from mcp_server_qdrant.qdrant.read.draw import Sampler
 
 Point = tuple[str, PointId]  # collection, id
 
@@ -62,7 +62,7 @@ class _KeptMap:
 
 
 @dataclass(eq=False)
-class Shelf:
+class MapCache:
     """Shared by the projectors of all tenants: the cached maps, and the locks to make one.
 
     A layout by neighbours takes a process of about 450 MB, so only one runs at a time.
@@ -85,13 +85,13 @@ class Projector:
     """
 
     catalog: Catalog
-    drawer: Drawer
+    drawer: Sampler
     encoders: Registry
     search: Callable[[SearchRequest], Awaitable[SearchPage]]
-    shelf: Shelf = field(default_factory=Shelf)
+    shelf: MapCache = field(default_factory=MapCache)
     _writes: Counter[str] = field(default_factory=Counter, init=False)
 
-    def changed(self, collection: str) -> None:
+    def note_write(self, collection: str) -> None:
         """Note that the collection was written to."""
         self._writes[collection] += 1
 
@@ -114,7 +114,7 @@ class Projector:
         found, page = await asyncio.gather(drawing, self.search(search))
         return await self._place(found, page, {one.collection: one for one in targets})
 
-    async def encoded(self, view: View, *, points: bool = True) -> dict[str, Any]:
+    async def encode_view(self, view: View, *, points: bool = True) -> dict[str, Any]:
         """The view as JSON for a browser; see `projection.encode`."""
         return await asyncio.to_thread(encode, view, points=points)
 
@@ -144,7 +144,7 @@ class Projector:
         for old in drawn_ones[: max(len(maps) - KEPT, 0)]:  # callers wait for the others
             _cancel(maps.pop(old).tasks)
         drawn = await asyncio.shield(entry.drawing)
-        if not (installed() and any(map(_is_large, drawn.panels))):
+        if not (is_installed() and any(map(_is_large, drawn.panels))):
             return drawn
         entry.laying = entry.laying or asyncio.ensure_future(self._lay(entry, drawn))
         await asyncio.wait({entry.laying}, timeout=patience)
@@ -180,14 +180,14 @@ class Projector:
         wanted = {one.collection: (one, count) for one, count in zip(drawable, counts, strict=True)}
         async with self.shelf.drawing:
             found, failures = await gather(
-                [*wanted], lambda name: self.drawer.draw(*wanted[name]), AT_ONCE
+                [*wanted], lambda name: self.drawer.sample(*wanted[name]), AT_ONCE
             )
             failed = unread + [f"{cite(name)}: {error}" for name, error in failures.items()]
             if failed and len(failed) == len(drawable) + len(unread):
                 raise BackendError(f"No collection could be read for the map: {failed[0]}")
             drawn = [(wanted[name][0], points) for name, points in found.items()]
             made = await asyncio.to_thread(lay_out, drawn, [*notes, *failed])
-        if any(map(_is_large, made.panels)) and not installed():
+        if any(map(_is_large, made.panels)) and not is_installed():
             return replace(made, notes=(*made.notes, LACKING))
         return made
 
@@ -214,9 +214,9 @@ class Projector:
             return f"The query is not on the map: {error}"
         if len(made) != len(panel.basis.mean):
             return f"The query is not on the map: its vector does not fit {panel.model}."
-        vector = unit([made])[0]
+        vector = normalise([made])[0]
         middles = {group.collection: group.middle for group in panel.groups}
-        return replace(_project(index, panel, vector), near=near(middles, vector))
+        return replace(_project(index, panel, vector), near=cosines(middles, vector))
 
     async def _place_hits(
         self, found: Map, page: SearchPage, targets: Mapping[str, Target]
@@ -230,7 +230,7 @@ class Projector:
             with suppress(QdrantMcpError):  # a note counts the results without a position
                 vectors = await self.drawer.vectors(targets[name], left) if left else {}
                 for point, vector in vectors.items():
-                    spots[name, point] = _project(index, panel, unit([vector])[0])
+                    spots[name, point] = _project(index, panel, normalise([vector])[0])
 
         missing = []
         for index, panel in enumerate(found.panels):

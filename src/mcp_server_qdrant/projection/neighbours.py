@@ -32,7 +32,7 @@ COMING = "The layout by neighbours and its regions are being computed; this take
 FAILED = "The layout by neighbours failed."
 
 
-def installed() -> bool:
+def is_installed() -> bool:
     """True if the extra is installed."""
     return find_spec("openTSNE") is not None
 

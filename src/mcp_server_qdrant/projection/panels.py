@@ -40,11 +40,11 @@ def lay_out(drawn: Sequence[tuple[Target, Sample]], notes: Sequence[str] = ()) -
         if points.ids:
             parts = models.setdefault((target.dense.model, target.dense.size), [])
             kept = replace(points, vectors=points.vectors[:0].copy())  # a map is cached without
-            parts.append((target, kept, unit(points.vectors)))
+            parts.append((target, kept, normalise(points.vectors)))
     return Map(tuple(_make_panel(model, one) for (model, _), one in models.items()), tuple(said))
 
 
-def near(middles: Mapping[str, Vectors], vector: Vectors) -> dict[str, float]:
+def cosines(middles: Mapping[str, Vectors], vector: Vectors) -> dict[str, float]:
     """Name -> cosine of its mean to `vector`, nearest first."""
     length = float(np.linalg.norm(vector))
     cosines = {
@@ -64,7 +64,7 @@ def _make_panel(model: str, parts: Sequence[Part]) -> Panel:
         away = np.linalg.norm(part - middle, axis=1)
         others = {other: one for other, one in middles.items() if other != name}
         centre = basis.project(middle)[:SEEN].tolist()
-        spread, beside = math.sqrt(float(np.square(away).mean())), near(others, middle)
+        spread, beside = math.sqrt(float(np.square(away).mean())), cosines(others, middle)
         total = max(target.points, len(part))
         groups.append(Group(name, total, points, centre, spread, beside, middle))
     facts = [fact for _, points, _ in parts for fact in points.facts]
@@ -115,7 +115,7 @@ class Basis:
         return np.asarray(moved @ self.components.T, np.float32)
 
 
-def unit(vectors: ArrayLike) -> Vectors:
+def normalise(vectors: ArrayLike) -> Vectors:
     """Normalise (n, d) vectors; those that are zero or not finite become zero."""
     held = np.array(vectors, np.float64)
     held[~np.isfinite(held).all(axis=1)] = 0.0

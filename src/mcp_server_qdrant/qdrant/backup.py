@@ -29,10 +29,10 @@ _DAMAGE = (
     *(ValueError, LookupError, TypeError, RecursionError),
 )
 
-Tell = Callable[[str, int, int], None]  # gets the collection, the number done, and the total
+Progress = Callable[[str, int, int], None]  # gets the collection, the number done, and the total
 
 
-class Saved(BaseModel):
+class SavedCollection(BaseModel):
     """A collection in a backup: its number of points and the SHA-256 of its file."""
 
     points: int = Field(ge=0)
@@ -44,7 +44,7 @@ class Manifest(BaseModel):
 
     format: Literal[4] = 4
     made_at: str = ""
-    collections: dict[str, Saved]
+    collections: dict[str, SavedCollection]
 
 
 async def back_up(
@@ -52,7 +52,7 @@ async def back_up(
     names: Sequence[str],
     folder: Path,
     now: datetime,
-    tell: Tell,
+    tell: Progress,
     *,
     replace: bool,
 ) -> dict[str, int]:
@@ -60,19 +60,19 @@ async def back_up(
 
     Returns their point counts.
     """
-    done: dict[str, Saved] = {}
+    done: dict[str, SavedCollection] = {}
     with drafted(folder, MANIFEST, "a backup", replace=replace) as draft:
         for name in names:
             tell(name, len(done), len(names))
             file = draft / _file_of(name)
             points = await client.save(name, file)
-            done[name] = Saved(points=points, digest=await asyncio.to_thread(_digest, file))
+            done[name] = SavedCollection(points=points, digest=await asyncio.to_thread(_digest, file))
         about = Manifest(made_at=now.isoformat(), collections=done)
         write_atomically(draft / MANIFEST, about.model_dump_json())
     return {name: saved.points for name, saved in done.items()}
 
 
-def saved_in(folder: Path) -> dict[str, Saved]:
+def read_manifest(folder: Path) -> dict[str, SavedCollection]:
     """The collections in a backup. Raises RequestError."""
     try:
         with open_file(folder / MANIFEST, folder) as file:
@@ -93,7 +93,7 @@ def check_free(wanted: Iterable[str], there: Iterable[str], *, replace: bool) ->
 
 
 async def restore(
-    client: EdgeClient, folder: Path, wanted: Mapping[str, Saved], tell: Tell, *, replace: bool
+    client: EdgeClient, folder: Path, wanted: Mapping[str, SavedCollection], tell: Progress, *, replace: bool
 ) -> dict[str, int]:
     """Restore the collections one by one; returns their point counts."""
     done: dict[str, int] = {}
@@ -113,7 +113,7 @@ async def restore(
     return done
 
 
-async def _load(client: EdgeClient, name: str, path: Path, saved: Saved, *, replace: bool) -> None:
+async def _load(client: EdgeClient, name: str, path: Path, saved: SavedCollection, *, replace: bool) -> None:
     """Fill a hidden collection; once complete, it gets the name."""
     staged = f"{STAGED}{uuid4().hex}"
     try:
@@ -124,7 +124,7 @@ async def _load(client: EdgeClient, name: str, path: Path, saved: Saved, *, repl
         raise
 
 
-async def _fill(client: EdgeClient, staged: str, name: str, path: Path, saved: Saved) -> None:
+async def _fill(client: EdgeClient, staged: str, name: str, path: Path, saved: SavedCollection) -> None:
     """Fill the collection `staged` from the file of `name`, after verifying its digest."""
     try:
         with open_file(path, path.parent) as file:

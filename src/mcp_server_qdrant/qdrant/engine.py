@@ -55,7 +55,7 @@ class Ask:
     fields: tuple[str, ...] = ()
     guard: Plain | None = None
     corpus: tuple[str, ...] = ()
-    kept: int = 0
+    keep_best: int = 0
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ class Found:
 
 
 @dataclass(slots=True)
-class Answer:
+class Candidates:
     """The candidates, by (-rrf, id), and a sentence on each damaged collection.
 
     `failed` are the collections that failed while others answered, such as deleted ones. If all
@@ -115,7 +115,7 @@ class Engine(Protocol):
     exact. All raise our errors.
     """
 
-    async def candidates(self, ask: Ask) -> Answer: ...
+    async def candidates(self, ask: Ask) -> Candidates: ...
     async def idfs(self, corpus: Corpus) -> dict[int, float]: ...  # absent terms are left out
 
     async def get_collections(self) -> models.CollectionsResponse: ...

@@ -72,15 +72,15 @@ def foreign_errors(collection: str | None = None, *, writing: bool = False) -> I
     except (*FOREIGN, *_LOCAL) as error:
         if isinstance(error, AssertionError) and "returned None" not in str(error):
             raise  # not raised by qdrant-client's check of a response
-        ours = translated(error, collection)
+        ours = translate_error(error, collection)
         raise (unsure(ours) if writing and may_have_happened(error) else ours) from error
 
 
-def translated(error: Exception, collection: str | None = None) -> QdrantMcpError:
+def translate_error(error: Exception, collection: str | None = None) -> QdrantMcpError:
     """Translate an error of qdrant-client, raised by a call for that collection."""
     match cause_of(error):
         case UnexpectedResponse() as answer:
-            return _of_response(answer, collection)
+            return _response_error(answer, collection)
         case ResourceExhaustedResponse():
             return EngineUnavailable(OVERLOADED)
         case TooLarge():
@@ -145,7 +145,7 @@ def status_of(error: BaseException | None) -> int | None:
     return error.status_code if isinstance(error, UnexpectedResponse) else None
 
 
-def _of_response(error: UnexpectedResponse, collection: str | None) -> QdrantMcpError:
+def _response_error(error: UnexpectedResponse, collection: str | None) -> QdrantMcpError:
     status, reason = error.status_code, _reason(error)
     if missing := _NO_INDEX.search(reason):
         name, index = quote(collection or "COLLECTION"), quote(f"{missing[1]}:{missing[2]}")

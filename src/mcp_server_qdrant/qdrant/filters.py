@@ -22,7 +22,7 @@ MAX_LENGTH = 100_000  # characters as JSON; must hold the ids of a list on the p
 SHOWN = 80  # characters of the caller's text quoted in an error
 MAX_WORDS = 500  # characters of a text to match, which engines tokenise for every value
 
-BEGUN, CHANGED = "created_at", "updated_at"
+CREATED, CHANGED = "created_at", "updated_at"
 CLAUSES = ("must", "should", "must_not")
 _WORDS = ("text", "text_any", "phrase", "prefix", "substring")
 FieldType = Literal["keyword", "integer", "float", "boolean"]
@@ -67,7 +67,7 @@ def one_of(key: str, values: Iterable[str]) -> models.FieldCondition:
     return models.FieldCondition(key=key, match=models.MatchAny(any=list(values)))
 
 
-def among(ids: Iterable[Any]) -> models.HasIdCondition:
+def has_id(ids: Iterable[Any]) -> models.HasIdCondition:
     """The condition that a point has one of these ids."""
     return models.HasIdCondition(has_id=list(ids))
 
@@ -87,7 +87,7 @@ def unchanged_since(seen: Revision) -> list[models.Condition]:
 
 def same_point(seen: Document, *more: models.Condition) -> models.Filter:
     """A filter for this point as it was `seen`."""
-    return models.Filter(must=[among([seen.id]), *unchanged_since(seen.revision), *more])
+    return models.Filter(must=[has_id([seen.id]), *unchanged_since(seen.revision), *more])
 
 
 def both(one: models.Filter, other: Any) -> models.Filter:
@@ -95,7 +95,7 @@ def both(one: models.Filter, other: Any) -> models.Filter:
     return one if other is None else models.Filter(must=[one, other])
 
 
-def dated(
+def restrict_to_period(
     where: models.Filter | None,
     period: Period | None,
     paths: Sequence[str],
@@ -120,13 +120,13 @@ def dated(
             any_day = _between(own, models.DatetimeRange(lte=LATEST))
             either.append(models.Filter(must=[any_day, _between(CHANGED, limits)]))
         if then and period.until:
-            begun = _between(BEGUN, models.DatetimeRange(lt=period.until))
+            begun = _between(CREATED, models.DatetimeRange(lt=period.until))
             later = _between(own, models.DatetimeRange(gte=period.until))
             either.append(models.Filter(must=[begun, later]))
     return both(models.Filter(should=[*either, _between(own, limits)]), where)
 
 
-def unexpired(where: models.Filter | None, now: datetime) -> models.Filter:
+def exclude_expired(where: models.Filter | None, now: datetime) -> models.Filter:
     """The filter, restricted to texts that have not expired."""
     over = _between(EXPIRES, models.DatetimeRange(lte=now))
     return both(models.Filter(must_not=[over]), where)
@@ -174,11 +174,11 @@ def conditions(where: Any, inside: str = "") -> Iterator[tuple[str, Any]]:
             yield from conditions(condition, inside)
             nested = condition.get("nested") if isinstance(condition, dict) else None
             if isinstance(nested, dict) and "filter" in nested:
-                path = f"{inside}{bare(str(nested.get('key')))}."
+                path = f"{inside}{bare_path(str(nested.get('key')))}."
                 yield from conditions(nested["filter"], path)
 
 
-def bare(key: str) -> str:
+def bare_path(key: str) -> str:
     """A payload path without quotes and brackets: `"a"[].b` becomes a.b."""
     return ".".join(step.split("[")[0].strip('"') for step in key.split("."))
 

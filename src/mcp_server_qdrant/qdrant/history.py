@@ -40,9 +40,9 @@ from mcp_server_qdrant.core.notation import (
 )
 from mcp_server_qdrant.core.writes import LISTED, KeptVersion, Version, batched
 from mcp_server_qdrant.qdrant.engine import Engine, Point
-from mcp_server_qdrant.qdrant.filters import among, equal, one_of
+from mcp_server_qdrant.qdrant.filters import has_id, equal, one_of
 from mcp_server_qdrant.qdrant.payload import document_of, stored_payload
-from mcp_server_qdrant.qdrant.read.lookup import joined
+from mcp_server_qdrant.qdrant.read.lookup import join_chunks
 from mcp_server_qdrant.qdrant.write.points import DATE_INDEX, Points, create
 
 MOST = 10_000  # versions, per tenant
@@ -156,7 +156,7 @@ class History:
             raise RequestError(f"{wanted} is in {cite_all(sorted(places))}: pass collection_name.")
         return next(iter((await self._read_versions(found[:1])).values()), None)
 
-    async def earlier(self, texts: Iterable[Document]) -> dict[Place, Earlier]:
+    async def count_earlier(self, texts: Iterable[Document]) -> dict[Place, Earlier]:
         """Place -> number of earlier versions and last change, for texts that have any.
 
         One request, and none if no text was changed since the oldest version.
@@ -174,7 +174,7 @@ class History:
             if place in wanted and not held["deleted"]
         }
 
-    async def standing(self, texts: Iterable[Document], when: datetime) -> dict[Place, Version]:
+    async def versions_at(self, texts: Iterable[Document], when: datetime) -> dict[Place, Version]:
         """Place -> version at this time, for texts that were changed since."""
         wanted = {place_of(one) for one in texts if (end := changed_at(one)) and end > when}
         found = await self._entries_since(max(when, self._oldest()), wanted)
@@ -206,11 +206,11 @@ class History:
                 for part in json.loads((record.payload or {})[PARTS])
             ]
             parts = [part._replace(document=own) for part in read]
-            document = joined(parts, parts[0]) if len(parts) > 1 else parts[0]
+            document = join_chunks(parts, parts[0]) if len(parts) > 1 else parts[0]
             versions[_place(record)] = _version(held, document, parts)
         return versions
 
-    async def follow(self, old: Document, place: str) -> None:
+    async def move_versions(self, old: Document, place: str) -> None:
         """Assign the versions of a moved text to its new place."""
         where = [equal(COLLECTION, old.collection), equal(IDS, str(old.head or old.id))]
         with suppress(QdrantMcpError):  # the move is done and must not fail
@@ -224,7 +224,7 @@ class History:
             own, when = named
             of = [*_conditions(own, collection), _until(gte=when, lte=when)]
         while found := await self._read_entries(of):
-            await self._client.delete(HISTORY, models.Filter(must=[among(r.id for r in found)]))
+            await self._client.delete(HISTORY, models.Filter(must=[has_id(r.id for r in found)]))
             erased += len(found)
         return erased
 
@@ -344,7 +344,7 @@ class History:
         counted = [UNTIL, NUMBER, BYTES]
         kept, _ = await client.scroll(HISTORY, limit=2 * MOST, with_payload=counted)
         if over := [one.id for one in _choose_excess(kept, self._now(), timedelta(days=self.days))]:
-            await client.delete(HISTORY, models.Filter(must=[among(over)]))
+            await client.delete(HISTORY, models.Filter(must=[has_id(over)]))
 
 
 def _choose_excess(kept: list[Point], now: datetime, days: timedelta) -> list[Point]:

@@ -93,27 +93,27 @@ class LocalFiles:
 
     async def count(self, name: str) -> int:
         """The number of readable points."""
-        return len(await self._read(name))
+        return len(await self._cached_rows(name))
 
     async def pages(self, name: str, size: int, **_: Any) -> AsyncGenerator[list[Any]]:
         """All points in pages, with their vectors, which are in the same row."""
-        rows = list((await self._read(name)).values())
+        rows = list((await self._cached_rows(name)).values())
         for start in range(0, len(rows), size):
             yield await asyncio.to_thread(self._points, name, rows[start : start + size])
 
     async def payloads(self, name: str, ids: Sequence[PointId]) -> dict[PointId, Payload]:
         """The payloads of these points by id; missing points are left out."""
-        rows = await self._read(name)
+        rows = await self._cached_rows(name)
         wanted = [rows[point] for point in ids if point in rows]
         found = await asyncio.to_thread(self._points, name, wanted)
         return {point.id: point.payload for point in found}
 
-    def record(self, name: str, state: str) -> None:
+    def save_state(self, name: str, state: str) -> None:
         """Save the state of a collection's import; durable on return."""
         self.states[name] = state
         write_atomically(self._folder / JOURNAL, json.dumps(self.states))
 
-    async def _read(self, name: str) -> dict[PointId, bytes]:
+    async def _cached_rows(self, name: str) -> dict[PointId, bytes]:
         """The readable rows by id; cached for one collection."""
         if name not in self._rows:
             self._rows = {name: await asyncio.to_thread(self._scan, name)}

@@ -27,7 +27,7 @@ def filling(metadata: Mapping[str, Any] | None) -> frozenset[str]:
     return frozenset(map(str, named)) if isinstance(named, list) else frozenset()
 
 
-def note(metadata: Mapping[str, Any] | None, key: str) -> str | None:
+def first_text(metadata: Mapping[str, Any] | None, key: str) -> str | None:
     """The first text under this key; None if there is none."""
     return next(iter(_texts(metadata, key)), None)
 
@@ -44,13 +44,13 @@ def folders(metadata: Mapping[str, Any] | None) -> list[Path]:
     return [Path(one) for one in _texts(metadata, FOLDER_KEY)]
 
 
-def of_folders(folders: Iterable[Path]) -> dict[str, list[str]]:
+def folder_metadata(folders: Iterable[Path]) -> dict[str, list[str]]:
     """The metadata of a collection that belongs to these folders; symlinks are resolved."""
     real = dict.fromkeys(map(os.path.realpath, folders))
     return {FOLDER_KEY: [*real], INODE_KEY: _inodes(map(Path, real))}
 
 
-def renamed(place: Path, marked: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def find_renamed(place: Path, marked: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """The collections whose folder was probably renamed to `place` or one of its parents.
 
     The old path is gone and the inode is the same, but a file system may also reuse inodes.

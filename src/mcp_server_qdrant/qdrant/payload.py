@@ -188,7 +188,7 @@ def further_parts(found: Iterable[Found]) -> list[tuple[Found, str]]:
     return [(one, head) for one, head in heads if head is not None]
 
 
-def judge(
+def mark_current(
     parts: Iterable[tuple[Found, str]], firsts: Mapping[tuple[str, str], Payload | None]
 ) -> None:
     """Set `current` of further parts; `firsts`: (collection, id) -> first part's payload."""
@@ -200,7 +200,7 @@ def judge(
             one.current = is_current(doc.get(VERSION), chunk, writing or None, now or None)
 
 
-def paths(content_fields: Sequence[str], *more: str) -> tuple[str, ...]:
+def payload_fields(content_fields: Sequence[str], *more: str) -> tuple[str, ...]:
     """The payload fields that `document_of` reads, and `more`, without other metadata.
 
     A top-level field may also be in the metadata.

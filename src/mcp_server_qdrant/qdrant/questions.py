@@ -6,9 +6,9 @@ from typing import Any
 from qdrant_client import models
 from typing_extensions import override
 
-from mcp_server_qdrant.qdrant.engine import Answer, Ask, Corpus, Found, Plain
+from mcp_server_qdrant.qdrant.engine import Candidates, Ask, Corpus, Found, Plain
 from mcp_server_qdrant.qdrant.errors import TranslatedClient
-from mcp_server_qdrant.qdrant.payload import further_parts, judge
+from mcp_server_qdrant.qdrant.payload import further_parts, mark_current
 
 OVER = 10  # extra candidates, because ties of RRF come in random order
 # Scores of quantised vectors are approximate unless rescored. With a filter that leaves few of many
@@ -29,7 +29,7 @@ class SearchClient(TranslatedClient):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._weighed: dict[str, frozenset[str]] = {}  # collection -> sparse vectors with IDF
+        self._idf_vectors: dict[str, frozenset[str]] = {}  # collection -> sparse vectors with IDF
 
     async def batch(self, name: str, requests: Sequence[Plain]) -> list[list[Any]]:
         """The resulting points of each request, best first."""
@@ -40,19 +40,19 @@ class SearchClient(TranslatedClient):
 
     async def applies_idf(self, name: str, using: str) -> bool:
         """Whether the engine applies IDF to a sparse vector."""
-        if name not in self._weighed:
+        if name not in self._idf_vectors:
             await self.get_collection(name)
-        return using in self._weighed[name]
+        return using in self._idf_vectors[name]
 
     @override
     async def get_collection(self, collection_name: str, **options: Any) -> models.CollectionInfo:
         info: models.CollectionInfo = await super().get_collection(collection_name, **options)
         vectors = info.config.params.sparse_vectors or {}
         weighed = (n for n, v in vectors.items() if v.modifier == models.Modifier.IDF)
-        self._weighed[collection_name] = frozenset(weighed)
+        self._idf_vectors[collection_name] = frozenset(weighed)
         return info
 
-    async def candidates(self, ask: Ask) -> Answer:
+    async def candidates(self, ask: Ask) -> Candidates:
         """The candidates, by two batches of queries: one for RRF, one for the exact scores."""
         (name,) = ask.collections
         asked = [
@@ -86,7 +86,7 @@ class SearchClient(TranslatedClient):
         ]
         if best:
             await self._score(ask.guard, name, exact, [key for _, _, key, _ in best], found)
-        return Answer(found)
+        return Candidates(found)
 
     async def _score(
         self,
@@ -103,7 +103,7 @@ class SearchClient(TranslatedClient):
             requests.append(_only(guard, firsts) | _FIRST)
         answers = await self.batch(name, requests) if requests else []
         read = answers.pop() if firsts else []
-        judge(parts, {(name, str(point.id)): point.payload for point in read})
+        mark_current(parts, {(name, str(point.id)): point.payload for point in read})
         legs = [{point.id: point.score for point in leg} for leg in answers]
         for one, key in zip(found, keys, strict=True):
             one.scores = [leg.get(key) for leg in legs]

@@ -16,8 +16,8 @@ from mcp_server_qdrant.core.errors import InvalidPoint, RequestError, UnknownCol
 from mcp_server_qdrant.core.tasks import gather
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
 from mcp_server_qdrant.qdrant.edge.plain import plain
-from mcp_server_qdrant.qdrant.engine import Answer, Ask, Corpus, Point, WholeEngine
-from mcp_server_qdrant.qdrant.filters import among, both, equal
+from mcp_server_qdrant.qdrant.engine import Candidates, Ask, Corpus, Point, WholeEngine
+from mcp_server_qdrant.qdrant.filters import has_id, both, equal
 from mcp_server_qdrant.qdrant.legs import Described
 from mcp_server_qdrant.qdrant.write.points import create
 
@@ -33,7 +33,7 @@ class Tenant:
     field: str
 
     @property
-    def own(self) -> models.Filter:
+    def own_filter(self) -> models.Filter:
         """A filter for the tenant's points."""
         return models.Filter(must=[equal(self.field, self.name)])
 
@@ -43,11 +43,11 @@ class Tenant:
         kind = models.KeywordIndexType.KEYWORD
         return {self.field: models.KeywordIndexParams(type=kind, is_tenant=True)}
 
-    def stamped(self, payload: Mapping[str, Any] | None) -> Payload:
+    def add_owner(self, payload: Mapping[str, Any] | None) -> Payload:
         """The payload with this tenant as the owner, replacing any other value."""
         return _with(dict(payload or {}), self.field.split("."), self.name)
 
-    def shown(self, payload: Payload) -> Payload:
+    def remove_owner(self, payload: Payload) -> Payload:
         """The payload without the owner field, as the tenant sees it."""
         return _without(payload, self.field.split("."))
 
@@ -60,7 +60,7 @@ class TenantClient:
     ) -> None:
         self._inner = inner
         self._tenant = tenant
-        self._own = tenant.own
+        self._own = tenant.own_filter
         self._plain_own = plain(self._own)
         self._clock = clock
         self._seen: dict[str, tuple[float, bool]] = {}  # collection -> (expiry, visible)
@@ -139,11 +139,11 @@ class TenantClient:
 
     # Reads
 
-    async def candidates(self, ask: Ask) -> Answer:
+    async def candidates(self, ask: Ask) -> Candidates:
         """The tenant's candidates."""
         answer = await self._inner.candidates(replace(ask, guard=self._plain_own))
         for found in answer.points:
-            found.payload = self._tenant.shown(found.payload)
+            found.payload = self._tenant.remove_owner(found.payload)
         return answer
 
     async def idfs(self, corpus: Corpus) -> dict[int, float]:
@@ -156,7 +156,7 @@ class TenantClient:
         """The tenant's points with these ids."""
         if not ids:
             return []
-        these = models.Filter(must=[among(ids)])
+        these = models.Filter(must=[has_id(ids)])
         return (await self.scroll(collection_name, these, limit=len(ids), **shown))[0]
 
     async def scroll(
@@ -167,7 +167,7 @@ class TenantClient:
         records, following = await self._inner.scroll(collection_name, where, **page)
         for record in records:
             if record.payload:
-                record.payload = self._tenant.shown(record.payload)
+                record.payload = self._tenant.remove_owner(record.payload)
         return records, following
 
     async def count(
@@ -205,12 +205,12 @@ class TenantClient:
         Raises InvalidPoint if another tenant has a point with one of the ids. This server derives
         ids from the tenant, so its own writes never collide.
         """
-        these = among(point.id for point in points)
+        these = has_id(point.id for point in points)
         others = models.Filter(must=[these], must_not=[self._own])
         if (await self._inner.count(collection_name, count_filter=others)).count:
             raise InvalidPoint("A point with this id cannot be written: choose another id.")
         stamped = [
-            point.model_copy(update={"payload": self._tenant.stamped(point.payload)})
+            point.model_copy(update={"payload": self._tenant.add_owner(point.payload)})
             for point in points
         ]
         await self._inner.upsert(
@@ -220,7 +220,7 @@ class TenantClient:
 
     async def delete(self, collection_name: str, points_selector: Any) -> None:
         """Delete the tenant's own points among those selected."""
-        await self._inner.delete(collection_name, self._chosen(points_selector))
+        await self._inner.delete(collection_name, self._own_points(points_selector))
         self._seen.pop(collection_name, None)  # it may have been the last
 
     async def set_payload(
@@ -228,12 +228,12 @@ class TenantClient:
     ) -> None:
         """Merge into the payload of the tenant's own points, except the owner field."""
         self._refuse_ownership([f"{key}.{name}" if key else name for name in payload], "set")
-        await self._inner.set_payload(collection_name, dict(payload), self._chosen(points), key=key)
+        await self._inner.set_payload(collection_name, dict(payload), self._own_points(points), key=key)
 
     async def delete_payload(self, collection_name: str, keys: Sequence[str], points: Any) -> None:
         """Remove fields from the tenant's own points, except the owner field."""
         self._refuse_ownership(keys, "removed")
-        await self._inner.delete_payload(collection_name, list(keys), self._chosen(points))
+        await self._inner.delete_payload(collection_name, list(keys), self._own_points(points))
 
     def _refuse_ownership(self, paths: Sequence[str], changed: str) -> None:
         """Refuse a change at, inside or around the owner field."""
@@ -242,10 +242,10 @@ class TenantClient:
             if f"{path}.".startswith(f"{field}.") or f"{field}.".startswith(f"{path}."):
                 raise RequestError(f"The field {field!r} cannot be {changed}.")
 
-    def _chosen(self, selector: Any) -> models.Filter:
+    def _own_points(self, selector: Any) -> models.Filter:
         """A filter for the tenant's own points among those selected."""
         if not isinstance(selector, models.Filter):
-            selector = models.Filter(must=[among(selector)])
+            selector = models.Filter(must=[has_id(selector)])
         return both(self._own, selector)
 
 

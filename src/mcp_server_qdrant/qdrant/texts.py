@@ -38,7 +38,7 @@ class Texts(tuple[str, ...]):
         """Find the path of the texts in some points; has no effect if the engine fails."""
         with suppress(QdrantMcpError):
             records, _ = await client.scroll(collection, limit=SAMPLE, with_payload=True)
-            self._found[collection] = found_in([one.payload or {} for one in records], self)
+            self._found[collection] = find_text_path([one.payload or {} for one in records], self)
 
     def note(self, collection: str) -> str | None:
         """A sentence on the path that was found, if any."""
@@ -63,13 +63,13 @@ def text_at(payload: Payload | None, paths: Sequence[str]) -> tuple[str, str] | 
         if value is None and "." in path:
             value = payload
             for key in path.split("."):
-                value = _opened(value).get(key)
+                value = _as_object(value).get(key)
         if isinstance(value, str):
             return path, value
     return None
 
 
-def found_in(payloads: Sequence[Payload], known: Sequence[str]) -> str | None:
+def find_text_path(payloads: Sequence[Payload], known: Sequence[str]) -> str | None:
     """The path of the longest texts that most points have.
 
     None if there is none, or if at least half of the points have a text at a `known` path.
@@ -87,15 +87,15 @@ def found_in(payloads: Sequence[Payload], known: Sequence[str]) -> str | None:
 
 
 def _texts(value: Any, inside: str = "", depth: int = DEPTH) -> Iterator[tuple[str, str]]:
-    for key, one in _opened(value).items():
+    for key, one in _as_object(value).items():
         path = f"{inside}{key}"
-        if depth > 1 and (held := _opened(one)):
+        if depth > 1 and (held := _as_object(one)):
             yield from _texts(held, f"{path}.", depth - 1)
         elif isinstance(one, str) and _is_text(one):
             yield path, one
 
 
-def _opened(value: Any) -> Mapping[str, Any]:
+def _as_object(value: Any) -> Mapping[str, Any]:
     """An object, or a string of JSON as an object; empty for anything else."""
     if isinstance(value, str) and value.startswith("{"):
         with suppress(ValueError, RecursionError):

@@ -52,7 +52,7 @@ async def newest_points(
     """
 
     async def listing(target: Target) -> NewestPoints:
-        return await newest.listed(target, where(target.collection), period, limit, phrases)
+        return await newest.list_newest(target, where(target.collection), period, limit, phrases)
 
     answers = await in_time(targets, listing, seconds)
     listed, late = split_failures([target.collection for target in targets], answers)
@@ -65,7 +65,7 @@ async def undated(
     """Notes on texts without a date, which a period leaves out."""
 
     async def counted(target: Target) -> int:
-        return await newest.undated(target, where(target.collection))
+        return await newest.count_undated(target, where(target.collection))
 
     answers = await in_time(targets, counted, UNDATED_SECONDS)
     counts, failed = split_failures([target.collection for target in targets], answers)

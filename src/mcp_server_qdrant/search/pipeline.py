@@ -82,7 +82,7 @@ class Pipeline:
             names = scope.names if scope else request.collections
             targets = await self.understanding.catalog.resolve(names)
             queries = self.fetch.queries
-            where = condition_by(queries.prepare(request.where()), queries.confined(scope))
+            where = condition_by(queries.prepare(request.where()), queries.scope_filters(scope))
             return await self._list_newest(request, targets, where, scoped=scope is not None)
         if (asked := extract_question(request.query)) != request.query:
             request = request.model_copy(update={"query": asked})
@@ -90,7 +90,7 @@ class Pipeline:
         found = await retrieve(self.fetch, query)
         hits = rank(found.hits, query)
         if self._needs_more(found, hits, query):
-            query = query.deeper(self.fetch.queries.without(query.condition, found.replaced))
+            query = query.deeper(self.fetch.queries.exclude_versions(query.condition, found.replaced))
             found = found.updated(await retrieve(self.fetch, query))
             hits = rank(found.hits, query)
         if not hits and (phrases := _common_phrases(query)):

@@ -195,7 +195,7 @@ class Understanding:
         if scope := await self.scope(request, folder):
             names = scope.names
         if request.within:
-            text = await self.lookup.one(request.within, names)
+            text = await self.lookup.find_one(request.within, names)
             names = (text.collection,)
         condition = self.queries.prepare(request.where(), text)
         resolved = await self.catalog.resolve(names)
@@ -239,7 +239,7 @@ class Understanding:
             tags=tags,
             passages=passages,
             scope=scope,
-            confined=self.queries.confined(scope),
+            confined=self.queries.scope_filters(scope),
         )
 
     def shown(self, request: SearchRequest, targets: Sequence[Target]) -> int:

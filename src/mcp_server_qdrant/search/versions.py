@@ -35,7 +35,7 @@ async def as_of(
     stood = {}
     with suppress(QdrantMcpError, TimeoutError):
         async with asyncio.timeout(SECONDS):
-            stood = await history.standing([hit.document for hit in hits], when)
+            stood = await history.versions_at([hit.document for hit in hits], when)
     found = []
     for hit in hits:
         date, version = parse_time(hit.doc.get("date")), stood.get(place_of(hit.document))
@@ -53,7 +53,7 @@ async def with_earlier(history: History, results: Sequence[Result]) -> list[Resu
     earlier = {}
     with suppress(TimeoutError):
         async with asyncio.timeout(SECONDS):
-            earlier = await history.earlier(one.document for one in results if not one.as_of)
+            earlier = await history.count_earlier(one.document for one in results if not one.as_of)
     return [replace(one, earlier=earlier.get(place_of(one.document))) for one in results]
 
 

@@ -12,7 +12,7 @@ from pydantic import (
 )
 
 from mcp_server_qdrant.core.datatypes import Provider
-from mcp_server_qdrant.settings.values import Folder, Url, WholePath, pairs, reveal
+from mcp_server_qdrant.settings.values import Folder, Url, AbsolutePath, parse_pairs, reveal
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 OPENAI_MODEL = "text-embedding-3-small"
@@ -30,7 +30,7 @@ class EmbeddingSettings(BaseModel):
     vectors of that size."""
     embedding_model_path: Folder | None = None
     """Folder with the model's ONNX files, or with a folder of them; nothing is downloaded."""
-    fastembed_cache_path: WholePath | None = None
+    fastembed_cache_path: AbsolutePath | None = None
     """Folder for downloaded models. Default: fastembed's, in the folder of temporary files."""
     embedding_service_url: Url | None = Field(
         None, validation_alias=AliasChoices("EMBEDDING_SERVICE_URL", "OPENAI_BASE_URL")
@@ -40,7 +40,7 @@ class EmbeddingSettings(BaseModel):
     """Its API key."""
     openai_api_key: SecretStr | None = None
     """Used if EMBEDDING_API_KEY is not set; never sent to EMBEDDING_SERVICE_URL."""
-    collection_models: Annotated[tuple[tuple[str, str], ...], BeforeValidator(pairs)] = ()
+    collection_models: Annotated[tuple[tuple[str, str], ...], BeforeValidator(parse_pairs)] = ()
     """Models of single collections: `name=model` separated by commas, or JSON. Names may be globs,
     models may be `openai:model`."""
 

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, Field, PositiveInt, SecretStr, m
 from mcp_server_qdrant.core.datatypes import OURS
 from mcp_server_qdrant.core.fields import Positive
 from mcp_server_qdrant.core.notation import listed_in
-from mcp_server_qdrant.settings.values import Collection, Names, WholePath, is_web
+from mcp_server_qdrant.settings.values import Collection, Names, AbsolutePath, is_http_url
 
 CONTENT_FIELDS = ("document", "page_content", "text", "content", "chunk", "body")
 
@@ -18,7 +18,7 @@ _PATH = re.compile(r"[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*)*")
 
 
 def _server_url(value: str) -> str:
-    if value != ":memory:" and not is_web(value):
+    if value != ":memory:" and not is_http_url(value):
         raise ValueError("must be a URL such as http://host:6333, or :memory:")
     return value
 
@@ -38,13 +38,13 @@ class EngineSettings(BaseModel):
     """URL of a Qdrant server. Not set: the embedded engine; `:memory:`: a trial in memory."""
     qdrant_api_key: SecretStr | None = None
     """API key of the Qdrant server."""
-    qdrant_local_path: Annotated[WholePath, AfterValidator(_no_file)] | None = None
+    qdrant_local_path: Annotated[AbsolutePath, AfterValidator(_no_file)] | None = None
     """Folder of the embedded engine. Default: the platform's user data folder."""
     qdrant_share_process: bool = True
     """One process serves all clients of an engine, and exits seconds after the last one. `false`:
     each client gets a server process of its own, and none stays behind; a second client of the
     embedded engine is refused."""
-    qdrant_daily_backup: WholePath | None = None
+    qdrant_daily_backup: AbsolutePath | None = None
     """Folder for daily backups of the embedded engine's collections; the last seven are kept. Not
     set: no backups."""
     qdrant_timeout: Positive = 10.0
@@ -60,10 +60,10 @@ class EngineSettings(BaseModel):
     """Payload keys, or paths such as `metadata.text`, that may hold a point's text; the first
     present is used. If a collection has none of them, the longest text that most points have.
     """
-    qdrant_folder: WholePath | None = None
+    qdrant_folder: AbsolutePath | None = None
     """Folder whose own collections are searched by default. Default over stdio: the folder in which
     the client starts the server."""
-    qdrant_recall_path: WholePath | None = None
+    qdrant_recall_path: AbsolutePath | None = None
     """Folder through which `recall` finds this server. Not set: `recall` is off."""
     qdrant_read_only: bool = False
     """Hide all tools that write."""
@@ -71,7 +71,7 @@ class EngineSettings(BaseModel):
     qdrant_search_limit: PositiveInt = 10
     """Default number of results of a find, per collection searched; at most three times that in
     total."""
-    qdrant_cache_path: WholePath | None = None
+    qdrant_cache_path: AbsolutePath | None = None
     """Cache folder. Default: the platform's user cache folder."""
     # tools
     history_days: Annotated[int, Field(ge=0, le=3_650)] = 30

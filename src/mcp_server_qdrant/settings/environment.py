@@ -118,7 +118,7 @@ def variables() -> Mapping[str, str]:
     return _VARIABLES.get()
 
 
-def reading(given: Mapping[str, str]) -> AbstractContextManager[None]:
+def use_variables(given: Mapping[str, str]) -> AbstractContextManager[None]:
     """Read settings from another process's variables in the body."""
     return binding(_VARIABLES, given)
 
@@ -176,22 +176,22 @@ def _variables() -> set[str]:
 
 def load(
     env_file: Path | None = None,
-    tell: Callable[[str], None] | None = None,
-    first: Mapping[str, str] | None = None,
+    warn: Callable[[str], None] | None = None,
+    overrides: Mapping[str, str] | None = None,
 ) -> Settings:
     """Load the settings from the environment, and from `env_file` or the user's own file.
 
     `tell` gets a sentence on everything unexpected; variables in `first` override the environment.
     Raises ConfigError naming the wrong variable.
     """
-    tell = tell or (lambda _: None)
+    warn = warn or (lambda _: None)
     file = settings_file(env_file)
     if sentence := _left_alone(file):
-        tell(sentence)
+        warn(sentence)
     try:
         for sentence in _strays(_assigned(file)):
-            tell(sentence)
-        given: dict[str, Any] = {name.lower(): value for name, value in (first or {}).items()}
+            warn(sentence)
+        given: dict[str, Any] = {name.lower(): value for name, value in (overrides or {}).items()}
         return Settings(_env_file=file, **given)
     except ValidationError as error:
         raise ConfigError(explain(error)) from error

@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from mcp_server_qdrant.settings.values import Names, Url, WholePath
+from mcp_server_qdrant.settings.values import Names, Url, AbsolutePath
 
 # The token characters of RFC 6750; shorter tokens could be guessed.
 TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{16,}=*")
@@ -51,7 +51,7 @@ class AuthSettings(BaseModel):
     with `none`, everyone who can connect. Required beyond loopback."""
     auth_token: Annotated[SecretStr, AfterValidator(_unguessable)] | None = None
     """With `token`: a single token with all permissions."""
-    auth_tokens_file: WholePath | None = None
+    auth_tokens_file: AbsolutePath | None = None
     """With `token`: YAML file of named tokens; reloaded when it changes."""
     auth_issuer: Url | None = None
     """With `oauth`: URL of the issuer, exactly as in its tokens."""

@@ -6,18 +6,18 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
 from pydantic.dataclasses import dataclass
 
 from mcp_server_qdrant.core.datatypes import SyncedFolder
-from mcp_server_qdrant.settings.values import Collection, WholePath, from_json, names
+from mcp_server_qdrant.settings.values import Collection, AbsolutePath, from_json, parse_names
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class SyncSource(SyncedFolder):
     """An entry of SYNC_SOURCES."""
 
-    path: WholePath
+    path: AbsolutePath
     collection: Collection
 
 
-def entries(value: Any) -> Any:
+def parse_sources(value: Any) -> Any:
     """Parse the sources in either form. Raises ValueError if the value is not JSON."""
     read = from_json(value, (dict, list), 'must be JSON such as {"~/notes": "notes"}')
     if isinstance(read, dict):
@@ -28,9 +28,9 @@ def entries(value: Any) -> Any:
 class SyncSettings(BaseModel):
     """The folders that the server syncs into collections."""
 
-    sync_sources: Annotated[tuple[SyncSource, ...], BeforeValidator(entries)] = ()
+    sync_sources: Annotated[tuple[SyncSource, ...], BeforeValidator(parse_sources)] = ()
     """Folders to sync while the server runs: JSON such as `{"~/notes": "notes"}`."""
-    qdrant_follow_roots: Annotated[tuple[WholePath, ...], BeforeValidator(names)] = ()
+    qdrant_follow_roots: Annotated[tuple[AbsolutePath, ...], BeforeValidator(parse_names)] = ()
     """Folders, separated by commas. An agent over stdio may have the server follow folders below
     them. Default: none; the agent then gets a command for you to run."""
 

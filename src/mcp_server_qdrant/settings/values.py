@@ -30,7 +30,7 @@ def from_json(value: Any, kinds: tuple[type, ...], wanted: str) -> Any:
     return read
 
 
-def pairs(value: Any) -> Any:
+def parse_pairs(value: Any) -> Any:
     """Parse `name=value,name=value` or a JSON object to pairs. Raises ValueError."""
     wanted = "must be name=value pairs separated by commas, or a JSON object"
     if not isinstance(value, str) or value.lstrip().startswith("{"):
@@ -60,7 +60,7 @@ def _folder(path: Path) -> Path:
     return path
 
 
-def names(value: Any) -> Any:
+def parse_names(value: Any) -> Any:
     """Parse names separated by commas or a JSON list. Raises ValueError."""
     if not isinstance(value, str):
         return value
@@ -69,7 +69,7 @@ def names(value: Any) -> Any:
     return tuple(part.strip() for part in value.split(",") if part.strip())
 
 
-def is_web(value: str) -> bool:
+def is_http_url(value: str) -> bool:
     """True for an http(s) URL with a host, a valid port and no spaces."""
     try:
         parts = urlsplit(value)
@@ -80,7 +80,7 @@ def is_web(value: str) -> bool:
 
 
 def _web(value: str) -> str:
-    if not is_web(value):
+    if not is_http_url(value):
         raise ValueError("must be a URL such as https://host:8080/path")
     return value
 
@@ -97,8 +97,8 @@ def reveal(secret: SecretStr | None) -> str | None:
 
 
 # Paths never depend on the working directory, which may be untrusted.
-WholePath = Annotated[Path, AfterValidator(_whole)]
-Folder = Annotated[WholePath, AfterValidator(_folder)]
-Names = Annotated[tuple[str, ...], BeforeValidator(names)]
+AbsolutePath = Annotated[Path, AfterValidator(_whole)]
+Folder = Annotated[AbsolutePath, AfterValidator(_folder)]
+Names = Annotated[tuple[str, ...], BeforeValidator(parse_names)]
 Url = Annotated[str, AfterValidator(_web)]
 Collection = Annotated[str, AfterValidator(_collection)]

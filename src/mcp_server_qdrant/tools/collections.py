@@ -31,7 +31,7 @@ async def collections(pattern: Pattern = None, after: After = None) -> CallToolR
     services = await services_of_tool()
     background, catalog = services.background, services.catalog
     syncs, dead = background.status(), background.dead_letters()
-    names = await catalog.matching(pattern)
+    names = await catalog.names_matching(pattern)
     first = bisect_right(names, after) if after else 0
     infos = await services.describe_collections(names[first : first + MAX_LISTED])
     lines = _fit_lines(infos, syncs)

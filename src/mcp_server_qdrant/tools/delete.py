@@ -52,7 +52,7 @@ async def _by_filter(
     services: Services, where: dict[str, Any], named: str | None, confirmed: int | None
 ) -> CallToolResult:
     """Count the matching points; delete them if that count was confirmed."""
-    place = named or await services.catalog.place()
+    place = named or await services.catalog.storing_collection()
     if place is None:
         raise RequestError("collection_name is required: a filter deletes from one collection.")
     found = await services.deletion.matching(where, place)

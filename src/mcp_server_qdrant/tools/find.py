@@ -231,7 +231,7 @@ async def _find_unfinished(services: Services, wanted: Sequence[str] | None) -> 
     """Collections of the search that are still being filled -> a sentence on each."""
     if not (coming := services.unfinished()):
         return {}
-    names = wanted or await services.catalog.usual()
+    names = wanted or await services.catalog.default_names()
     return {name: coming[name] for name in coming if listed_in(names, name)}
 
 

@@ -78,7 +78,7 @@ async def get(
     missing = [one for one in missing if one not in earlier]
     found += [one for one, _ in earlier.values()]
     if missing and collection_name:
-        said += filter(None, [await services.lookup.elsewhere(missing, collection_name)])
+        said += filter(None, [await services.lookup.describe_elsewhere(missing, collection_name)])
     if not found:
         said += unread_notes(failures)
         raise RequestError(render_texts([], missing, said))
@@ -88,7 +88,7 @@ async def get(
     said += [expired_note(one) for one in shown if is_expired(one, now)]
     present = [one for one in shown if one.document not in earlier]
     changed = {place_of(one): one for one in present}
-    before = await services.history.earlier(present)
+    before = await services.history.count_earlier(present)
     since = [_unchanged_note(changed[place], one) for place, one in before.items()]
     notes += [*said, *more, *torn_notes(shown), *read_on_notes(shown), *unread_notes(failures)]
     ends = {one.document: ended for one, ended in earlier.values()}
@@ -271,7 +271,7 @@ async def explain_missing(services: Services, wanted: str, collection: str | Non
     now = last.id.rpartition("@")[0]
     if not last.deleted and now != wanted:
         with suppress(QdrantMcpError):
-            if (await services.lookup.located([now], last.collection))[0]:
+            if (await services.lookup.locate([now], last.collection))[0]:
                 return [f"That text is id {cite(now)} of {cite(last.collection)} now."]
     return [f"{cite(wanted)} was {last.ended}: qdrant-get reads id {cite(last.id)}, {BACK}."]
 
@@ -281,7 +281,7 @@ async def find_expired(services: Services, wanted: str, collection: str | None) 
     named = services.history.at_time(wanted)
     with suppress(QdrantMcpError):
         for own in (wanted, *(named or ())[:1]):
-            for one in (await services.lookup.located([own], collection))[0]:
+            for one in (await services.lookup.locate([own], collection))[0]:
                 when = named[1] if named and own != wanted else None
                 since = parse_time(one.updated_at)
                 known = when in (None, parse_time(one.expires)) or (

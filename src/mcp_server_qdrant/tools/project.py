@@ -56,7 +56,7 @@ async def project(
     view = await projector.view(collections, limit, search, patience)
     structured = output(view, dimensions)
     if drawn:
-        structured["map"] = await projector.encoded(view)
+        structured["map"] = await projector.encode_view(view)
     return make_result(as_text(view, dimensions), structured)
 
 

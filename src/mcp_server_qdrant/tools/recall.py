@@ -88,7 +88,7 @@ async def find_fitting(
     services: Services, folder: Path, parts: Sequence[str]
 ) -> list[tuple[str, Result]]:
     """The texts that fit one of these parts of a prompt, best first."""
-    home = await services.catalog.home(folder)
+    home = await services.catalog.folder_collections(folder)
     pages = await asyncio.gather(*(search_part(services, folder, part) for part in parts))
     fitting = [one for page in pages if not page.weak for one in page.results if fits(one)]
     fitting.sort(key=lambda one: -(one.relevance or 0.0))
@@ -139,7 +139,7 @@ def why_not_recallable(document: Document, home: Sequence[str]) -> str:
 
 async def _find_current(services: Services, folder: Path) -> list[tuple[str, Result]]:
     """Texts pinned or open anywhere, then open and new texts of the folder's collections."""
-    home = await services.catalog.home(folder)
+    home = await services.catalog.folder_collections(folder)
     wanted: list[tuple[str, Sequence[str], tuple[str, ...] | None]] = [
         ("Open here", home, UNFINISHED),
         ("New here", home, None),

@@ -124,7 +124,7 @@ async def store(
         raise RequestError(
             "supersedes needs information, or the id of the stored text that replaces the old ones."
         )
-    collection_name = collection_name and await services.catalog.real(collection_name)
+    collection_name = collection_name and await services.catalog.resolve_alias(collection_name)
     if information is None and id is not None:
         dated = iso(created_at) if created_at else None
         changes = Changes(title, words, metadata, dated, ends)
@@ -179,7 +179,7 @@ async def _change(
     if one is None:
         bare = changes == Changes() and supersedes is None
         return await _restore(services, id, named, bare=bare)
-    if edit and not seen and await services.store.points.heir(one):
+    if edit and not seen and await services.store.points.find_heir(one):
         raise RequestError(name_successor(one, "edit that one."))
     olds = None if supersedes is None else await _find_outdated(services, supersedes, None)
     await check_free(services, olds or (), one.document, None)
@@ -205,10 +205,10 @@ async def _remember(
     seen: str | None,
 ) -> CallToolResult:
     """Store a text in the `named` or the default collection."""
-    collection = named or await services.catalog.place() or MEMORY
+    collection = named or await services.catalog.storing_collection() or MEMORY
     if new.id is not None:
         with suppress(UnknownCollection):  # it may be a new one
-            (own,) = await services.lookup.full([new.id], named)
+            (own,) = await services.lookup.complete_ids([new.id], named)
             new = replace(new, id=own)
         if named is None:
             await _check_place(services, str(new.id), collection)
@@ -221,7 +221,7 @@ async def _remember(
     done = await services.store.store(new, collection, create=create, supersedes=olds, seen=seen)
     if supersedes == []:
         done = await link(services, done, [])
-    renamed = [] if named else await services.catalog.renamed()
+    renamed = [] if named else await services.catalog.find_renamed()
     return _store_result(done, renamed)
 
 
@@ -300,9 +300,9 @@ async def _check_id(services: Services, id: str, collection: str, seen: str | No
     An unknown id is accepted only if it is a name that the caller chose, not one in our own form.
     """
     with suppress(UnknownCollection):
-        found, _ = await services.lookup.located([id], collection)
+        found, _ = await services.lookup.locate([id], collection)
         if found:
-            if not seen and await services.store.points.heir(found[0]):
+            if not seen and await services.store.points.find_heir(found[0]):
                 raise RequestError(name_successor(found[0], "store the correction under that id."))
             return
     said, point = list[str](), as_point_id(id)
@@ -333,7 +333,7 @@ async def _find_text(
     """The text with this id: in `moved_from`, else in the collection, else in any."""
     for place in [moved_from] if moved_from else [*filter(None, [collection]), None]:
         with suppress(*([UnknownCollection] if place == collection else [])):
-            found, _ = await services.lookup.located([id], place)
+            found, _ = await services.lookup.locate([id], place)
             if found:
                 return found[0]
     return None

@@ -27,7 +27,7 @@ async def check_free(
     """
     listed = {(one.collection, one.document) for one in olds}
     for one in olds:
-        heir = await services.store.points.heir(one)
+        heir = await services.store.points.find_heir(one)
         if heir is None or (heir.collection, heir.document) in listed or heir.document == own:
             continue
         if text is None or not text.strip().startswith(heir.text.strip()):
@@ -47,7 +47,7 @@ async def link(services: Services, done: Stored, olds: Sequence[Document] | None
         await store.retire(own, olds)
         return replace(done, retired=tuple(olds))
     lifted = await store.lift(own)
-    if not lifted and await points.heir(own):
+    if not lifted and await points.find_heir(own):
         what = "to undo that, give the other text's id with supersedes=[]."
         raise RequestError(f"It supersedes no text. {name_successor(own, what)}")
     return replace(done, lifted=tuple(lifted))

@@ -97,7 +97,7 @@ async def why_not_recalled(services: Services, prompt: str, wanted: str, folder:
         said.append(f"Recalled: it is text {place} of {len(found)}; each session gets it once.")
         return said
     said.append(f"Not recalled; {plural(len(found), 'other text')} would be.")
-    scope, home = await services.catalog.scope(folder), await services.catalog.home(folder)
+    scope, home = await services.catalog.scope(folder), await services.catalog.folder_collections(folder)
     outside = scope is not None and text.collection not in scope.names
     if (why := recall.why_not_recallable(text, home)) or outside:
         said += [why] if why else []
@@ -112,7 +112,7 @@ async def _find_text(services: Services, wanted: str, collection: str | None) ->
     """A part of the text with this id, preferably in that collection."""
     known = collection if collection in await services.catalog.names() else None
     for place in dict.fromkeys((known, None)):
-        found, _ = await services.lookup.located([wanted], place, refusal="")
+        found, _ = await services.lookup.locate([wanted], place, refusal="")
         if found:
             return found[0]
     if versions := await services.history.versions(wanted):

@@ -14,7 +14,7 @@ from mcp_server_qdrant.encoders.chunk import split
 from mcp_server_qdrant.encoders.local import models
 from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder
 from mcp_server_qdrant.encoders.local.model import Spec
-from mcp_server_qdrant.encoders.local.models import LocalEncoder, Models, served
+from mcp_server_qdrant.encoders.local.models import LocalEncoder, Models, supported_models
 from mcp_server_qdrant.encoders.local.turns import Turns
 from tests.cross_encoder import MODEL as RERANKER
 from tests.cross_encoder import build_cross_encoder
@@ -109,7 +109,7 @@ async def test_where_fastembed_cannot_be_imported_no_model_is_listed(monkeypatch
     monkeypatch.setattr(FastEmbedEncoder, "served", broken)
     encoder = Models().encoder(Spec(MODEL))
 
-    assert await served() == {}
+    assert await supported_models() == {}
     with pytest.raises(EncoderUnavailable, match="cannot be read"):
         await encoder.size()
 

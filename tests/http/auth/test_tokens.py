@@ -14,7 +14,7 @@ from mcp_server_qdrant.core.context import Caller
 from mcp_server_qdrant.core.errors import ConfigError, Unauthorized, VerifierUnavailable
 from mcp_server_qdrant.http.auth.tokens import (
     NamedTokens,
-    add,
+    add_token,
     digest,
     entry_line,
     new_token,
@@ -214,7 +214,7 @@ def test_new_tokens_are_long_and_never_the_same():
 def test_tokens_are_added_to_a_file_that_only_its_owner_reads(tmp_path):
     path = tmp_path / "t.yaml"
     for one in (entry(ANA), entry(BEN, "ben")):
-        add(path, one)
+        add_token(path, one)
 
     assert [one.name for one in parse(path.read_text())] == ["ana", "ben"]
     assert path.stat().st_mode & 0o777 == 0o600
@@ -226,7 +226,7 @@ def test_what_stands_in_a_file_stays_when_a_token_is_added(tmp_path):
     before = f"# the team\n- name: ana  # in Oslo\n  sha256: {digest(ANA)}\n  scopes: [read]"
     path.write_text(before)
 
-    add(path, entry(BEN, "ben"))
+    add_token(path, entry(BEN, "ben"))
 
     assert path.read_text() == f"{before}\n{entry_line(entry(BEN, 'ben'))}"
 
@@ -244,7 +244,7 @@ def test_a_file_that_would_be_wrong_is_left_as_it_is(tmp_path, text):
     path.write_text(text)
 
     with pytest.raises(ConfigError):
-        add(path, entry(ANA))
+        add_token(path, entry(ANA))
 
     assert path.read_text() == text
 

@@ -18,7 +18,7 @@ from mcp_server_qdrant.ingest.collections.export import MARKER, Exported, export
 from mcp_server_qdrant.ingest.files.state import Report, SyncRequest
 from mcp_server_qdrant.ingest.files.walk import sources
 from mcp_server_qdrant.ingest.formats.load import load
-from mcp_server_qdrant.qdrant.read.lookup import joined
+from mcp_server_qdrant.qdrant.read.lookup import join_chunks
 from mcp_server_qdrant.qdrant.texts import Texts
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from mcp_server_qdrant.settings.engine import CONTENT_FIELDS
@@ -75,7 +75,7 @@ async def stored(points: Any, name: str) -> list[Document]:
     found = await points.matching(name, None, whole=True)
     heads = [one for one in found if one.head is None]
     long = [head for head in heads if head.document and head.chunks > 1]
-    whole = {head.id: joined(await points.parts(head, 0, head.chunks - 1), head) for head in long}
+    whole = {head.id: join_chunks(await points.parts(head, 0, head.chunks - 1), head) for head in long}
     return [whole.get(head.id, head) for head in heads]
 
 

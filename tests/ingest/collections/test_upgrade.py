@@ -102,7 +102,7 @@ async def test_while_it_is_filled_searches_go_on_as_before_and_none_fails(engine
         seen.append(await find(services, TEXTS[30], "notes"))
 
     bulk = Bulk(engine, CONTENT_FIELDS)
-    give.given, bulk.give = bulk.give, give
+    give.given, bulk.write_vector = bulk.write_vector, give
     upgrading = Upgrades(bulk, Bm25Encoder())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(upgrade, "WORDS", 8)
@@ -159,7 +159,7 @@ async def test_a_text_stored_meanwhile_by_a_server_that_has_not_noticed_gets_its
     done = await upgrades(Meanwhile(engine, store)).keywords("notes")
 
     assert done.points == len(TEXTS) + 1
-    assert await Bulk(engine, CONTENT_FIELDS).lack("notes", "bm25") == 0
+    assert await Bulk(engine, CONTENT_FIELDS).count_without("notes", "bm25") == 0
 
 
 async def test_a_text_replaced_while_it_is_encoded_gets_the_words_of_the_new_one(engine):
@@ -200,7 +200,7 @@ async def test_a_point_deleted_while_it_is_encoded_stops_nothing(engine):
     done = await upgrades(Meanwhile(engine, delete)).keywords("notes")
 
     assert len(await stored(engine)) == len(TEXTS) - 1
-    assert await Bulk(engine, CONTENT_FIELDS).lack("notes", "bm25") == 0
+    assert await Bulk(engine, CONTENT_FIELDS).count_without("notes", "bm25") == 0
     assert done.points in (len(TEXTS) - 1, len(TEXTS))
 
 
@@ -298,7 +298,7 @@ async def test_a_server_of_the_new_model_does_not_search_its_vector_before_it_is
 
 async def test_old_and_never_filled_vectors_are_dropped_when_asked(engine):
     bulk = Bulk(engine, CONTENT_FIELDS)
-    await bulk.begin("notes", "fast-half", 8)
+    await bulk.begin_vector("notes", "fast-half", 8)
     new = FakeEncoder("fake/Other", size=32)
     done = await upgrades(engine).model("notes", new, SAYS, drop=True)
 

@@ -103,7 +103,7 @@ def test_what_breaks_a_limit_is_the_fault_of_that_file_alone(reader, path, data,
     fault = refusal(reader, path, data)
 
     assert reason in str(fault)
-    assert fault.kept, "what was stored of it stays"
+    assert fault.keep_texts, "what was stored of it stays"
     assert reader.load("n/a.html", b"<p>lamp").texts[0].text == "lamp"
 
 
@@ -119,7 +119,7 @@ def test_a_process_that_is_killed_loses_one_file(reader):
     killer.join()
 
     assert "crashes the process that reads it" in str(fault)
-    assert fault.kept, "what was stored of it stays"
+    assert fault.keep_texts, "what was stored of it stays"
     assert reader.load("n/a.html", b"<p>lamp").texts[0].text == "lamp"
 
 
@@ -136,7 +136,7 @@ def test_a_reader_that_is_closed_reads_nothing_more(reader):
     reader.close()
 
     assert process.returncode is not None
-    assert refusal(reader, "n/a.html", b"<p>lamp").kept
+    assert refusal(reader, "n/a.html", b"<p>lamp").keep_texts
     assert reader._process is None
 
 

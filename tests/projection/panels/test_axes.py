@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_server_qdrant.projection.map import shares
-from mcp_server_qdrant.projection.panels import find_axes, unit
+from mcp_server_qdrant.projection.panels import find_axes, normalise
 
 
 def test_four_corners_of_a_rectangle_lie_on_their_own_axes():
@@ -45,7 +45,7 @@ def test_more_dimensions_than_points_give_the_same_as_the_singular_vectors():
 
 @pytest.mark.parametrize("count", [1, 2, 7, 50])
 def test_equal_points_all_lie_in_the_middle(count: int):
-    vectors = unit(np.tile([0.1, -0.7, 0.3, 0.2], (count, 1)))
+    vectors = normalise(np.tile([0.1, -0.7, 0.3, 0.2], (count, 1)))
 
     basis = find_axes(vectors, 3)
 
@@ -61,7 +61,7 @@ def test_one_dimension_leaves_the_other_axes_empty():
 
 
 def test_vectors_are_made_one_long_and_what_is_not_finite_is_zero():
-    made = unit([[3, 4], [0, 0], [np.nan, 1], [np.inf, 1], [3e38, 4e38]])
+    made = normalise([[3, 4], [0, 0], [np.nan, 1], [np.inf, 1], [3e38, 4e38]])
 
     assert made == pytest.approx(np.array([[0.6, 0.8], [0, 0], [0, 0], [0, 0], [0.6, 0.8]]))
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mcp_server_qdrant.core.datatypes import DenseLeg, Sample, Target
-from mcp_server_qdrant.projection.panels import VALUES, find_facets, lay_out, near
+from mcp_server_qdrant.projection.panels import VALUES, find_facets, lay_out, cosines
 
 
 def target(name: str, model: str = "m", size: int = 2, points: int = 0) -> Target:
@@ -77,9 +77,9 @@ def test_a_vector_that_is_not_finite_does_not_harm_the_others():
 def test_nearest_comes_first_and_nothing_is_near_to_nowhere():
     middles = {"a": np.array([2, 0], np.float32), "b": np.array([1, 1], np.float32)}
 
-    assert near(middles, np.array([0, 1], np.float32)) == pytest.approx({"b": 0.5**0.5, "a": 0})
-    assert list(near(middles, np.array([0, 1], np.float32))) == ["b", "a"]
-    assert near(middles, np.zeros(2, np.float32)) == {"a": 0, "b": 0}
+    assert cosines(middles, np.array([0, 1], np.float32)) == pytest.approx({"b": 0.5**0.5, "a": 0})
+    assert list(cosines(middles, np.array([0, 1], np.float32))) == ["b", "a"]
+    assert cosines(middles, np.zeros(2, np.float32)) == {"a": 0, "b": 0}
 
 
 def test_keys_with_few_values_tags_first():

@@ -10,9 +10,9 @@ from qdrant_client import models
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.files import Folder, copy_sparse
 from mcp_server_qdrant.qdrant.edge.plain import plain
-from mcp_server_qdrant.qdrant.edge.space import Space, guarded
+from mcp_server_qdrant.qdrant.edge.space import Space, translate_errors
 from mcp_server_qdrant.qdrant.edge.store import Store
-from mcp_server_qdrant.qdrant.edge.takeover import find, take_over
+from mcp_server_qdrant.qdrant.edge.takeover import find_earlier, migrate_all
 from mcp_server_qdrant.qdrant.marks import damage
 
 VECTORS = {"d": {"size": 2, "distance": "Dot"}}
@@ -65,7 +65,7 @@ class Here:
         folder.prepare()
         self.store = Store(folder)
         self.store.read()
-        find(self.store)
+        find_earlier(self.store)
         self.client = EdgeClient(Direct(self.store), 60)
 
     def again(self) -> None:
@@ -85,7 +85,7 @@ class Here:
         return [self.write(*call) for call in calls]
 
     def read(self, operation: str, *arguments: Any, **named: Any) -> Any:
-        with guarded(""):
+        with translate_errors(""):
             return asyncio.run(getattr(self.client, operation)(*arguments, **named))
 
     def info(self, name: str = "a") -> models.CollectionInfo:
@@ -99,7 +99,7 @@ class Here:
         asyncio.run(self.store.remove_unwanted(pause))
 
     def take_over(self) -> None:
-        asyncio.run(take_over(self.store, pause))
+        asyncio.run(migrate_all(self.store, pause))
 
     def space(self, name: str = "a") -> Space:
         return self.store.get(name).space

@@ -23,7 +23,7 @@ from mcp_server_qdrant.core.errors import (
 from mcp_server_qdrant.qdrant.edge import files as edge_files
 from mcp_server_qdrant.qdrant.edge import plain
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.hold import hold
+from mcp_server_qdrant.qdrant.edge.hold import lock_folder
 from mcp_server_qdrant.qdrant.engine import Ask, Leg
 from tests import forked
 from tests.hosts import until
@@ -70,9 +70,9 @@ def test_a_folder_that_another_process_has_open_is_told_with_what_to_do(tmp_path
     with storing(tmp_path, 0) as child:
         child.stdout.readline()
         with pytest.raises(EngineUnavailable, match="in use by another process: end it, or use"):
-            hold(tmp_path)
+            lock_folder(tmp_path)
     with child.stdout:
-        hold(tmp_path).release()
+        lock_folder(tmp_path).release()
 
 
 async def test_a_folder_is_held_until_it_is_closed(client, tmp_path):

@@ -140,7 +140,7 @@ def left_over(root: Path, here: Here) -> list[str]:
     left += [path.name for path in (root / "unwanted").iterdir() if here.store.unwanted()]
     left += [str(path) for path in root.rglob("*.tmp*")]
     for space in here.store.spaces.values():
-        left += [str(path) for path in space.others()]
+        left += [str(path) for path in space.old_generations()]
         hits = space.engine.facet(edge.FacetRequest("__collection__", limit=99, exact=True)).hits
         left += [f"points of {hit.value}" for hit in hits if hit.value not in known]
     return left
@@ -256,7 +256,7 @@ def test_ids_of_collections_that_were_dropped_are_not_given_again_before_their_p
 
 def test_a_copy_that_lacks_points_is_given_up(tmp_path):
     here = Here(tmp_path, "kept")
-    entry = here.store.new("a", made())
+    entry = here.store.new_entry("a", made())
     with pytest.raises(EngineFailure, match="0 of its 3 points were copied"):
         asyncio.run(here.store.fill(entry, [], 3, pause))
 

@@ -15,7 +15,7 @@ from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.files import slug_of
 from mcp_server_qdrant.qdrant.edge.plain import plain
 from mcp_server_qdrant.qdrant.edge.reads import from_vectors
-from mcp_server_qdrant.qdrant.edge.takeover import OPENING, take_over
+from mcp_server_qdrant.qdrant.edge.takeover import OPENING, migrate_all
 from tests.hosts import until
 from tests.qdrant.edge.here import SPARSE, VECTORS, Here, made, upsert
 from tests.qdrant.edge.storing import storing
@@ -175,13 +175,13 @@ def test_one_that_is_dropped_or_restored_meanwhile_does_not_come_back(tmp_path, 
     async def pauses():
         """At the last page it is gone."""
         (space,) = here.store.spaces.values()
-        if sum(space.census.here.values()) >= 64 and "a" in here.store.earlier:
+        if sum(space.census.present.values()) >= 64 and "a" in here.store.earlier:
             if replaced:
                 await here.client.adopt("a", "\0staged", overwrite=True)
             else:
                 await here.client.delete_collection("a")
 
-    asyncio.run(take_over(here.store, pauses))
+    asyncio.run(migrate_all(here.store, pauses))
     here.tidy()
     here.again()
 
@@ -205,7 +205,7 @@ def test_what_a_killed_one_left_is_removed_while_the_next_one_fills_the_same_spa
     async def nothing():
         pass
 
-    asyncio.run(take_over(here.store, pauses))
+    asyncio.run(migrate_all(here.store, pauses))
 
     assert here.points() == expected(range(64))
     here.store.close()

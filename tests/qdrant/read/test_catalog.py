@@ -66,7 +66,7 @@ class TestFolders:
         (tmp_path / "own" / "deep" / "er").mkdir(parents=True)
         await made(engine, "a", "b", "deep", "free")
         for name, folder in (("a", "own"), ("b", "own"), ("deep", "own/deep")):
-            await Bulk(engine, ()).assign(name, [tmp_path / folder])
+            await Bulk(engine, ()).set_folders(name, [tmp_path / folder])
 
     @pytest.mark.parametrize(
         ("where", "searched"),
@@ -84,35 +84,35 @@ class TestFolders:
         await self.settled(memory, tmp_path)
         catalog = catalog_of(memory, folder=tmp_path / where)
 
-        assert await catalog.usual() == await catalog.usual(tmp_path / where) == searched
+        assert await catalog.default_names() == await catalog.default_names(tmp_path / where) == searched
 
     async def test_without_a_folder_nothing_is_looked_up(self, tmp_path, memory):
         await self.settled(memory, tmp_path)
         memory.calls.clear()
 
-        assert await catalog_of(memory).home() == []
+        assert await catalog_of(memory).folder_collections() == []
         assert memory.calls == []
 
     async def test_a_folder_is_the_same_by_whatever_links_lead_to_it(self, tmp_path, memory):
         await self.settled(memory, tmp_path)
         (tmp_path / "way").symlink_to(tmp_path / "own" / "deep")
-        await Bulk(memory, ()).assign("free", [tmp_path / "way"])
+        await Bulk(memory, ()).set_folders("free", [tmp_path / "way"])
 
-        assert await catalog_of(memory).home(tmp_path / "way" / "er") == ["deep", "free"]
+        assert await catalog_of(memory).folder_collections(tmp_path / "way" / "er") == ["deep", "free"]
 
     async def test_a_collection_out_of_sight_belongs_nowhere(self, tmp_path, memory):
         await self.settled(memory, tmp_path)
         catalog = catalog_of(memory, allowed=["deep", "free"])
 
-        assert await catalog.home(tmp_path / "own") == []
+        assert await catalog.folder_collections(tmp_path / "own") == []
 
     async def test_outside_of_folders_the_default_collection_stays(self, tmp_path, memory):
         await self.settled(memory, tmp_path)
         catalog = catalog_of(memory, folder=tmp_path, default="free")
 
-        assert (await catalog.usual(), await catalog.place()) == (["free"], "free")
-        assert await catalog.usual(tmp_path / "own" / "deep") == ["a", "b", "deep", "free"]
-        assert await catalog_of(memory, folder=tmp_path).place() is None
+        assert (await catalog.default_names(), await catalog.storing_collection()) == (["free"], "free")
+        assert await catalog.default_names(tmp_path / "own" / "deep") == ["a", "b", "deep", "free"]
+        assert await catalog_of(memory, folder=tmp_path).storing_collection() is None
 
     async def test_texts_go_to_the_one_collection_of_a_folder_or_the_default_one_of_several(
         self, tmp_path, memory
@@ -120,10 +120,10 @@ class TestFolders:
         await self.settled(memory, tmp_path)
         own = tmp_path / "own"
 
-        assert await catalog_of(memory, folder=own / "deep", default="b").place() == "deep"
-        assert await catalog_of(memory, folder=own, default="b").place() == "b"
+        assert await catalog_of(memory, folder=own / "deep", default="b").storing_collection() == "deep"
+        assert await catalog_of(memory, folder=own, default="b").storing_collection() == "b"
         with pytest.raises(RequestError, match="has several collections: name a or b"):
-            await catalog_of(memory, folder=own, default="free").place()
+            await catalog_of(memory, folder=own, default="free").storing_collection()
 
     async def test_one_that_is_taken_back_belongs_nowhere_half_a_minute_later(
         self, tmp_path, memory
@@ -131,14 +131,14 @@ class TestFolders:
         clock = Clock()
         await self.settled(memory, tmp_path)
         catalog = catalog_of(memory, folder=tmp_path / "own" / "deep", clock=clock)
-        assert await catalog.home() == ["deep"]
-        await Bulk(memory, ()).assign("deep", [])
+        assert await catalog.folder_collections() == ["deep"]
+        await Bulk(memory, ()).set_folders("deep", [])
 
         clock.now += TARGET_SECONDS
-        await catalog.home()
+        await catalog.folder_collections()
         await asyncio.gather(*catalog._look_ups.values())
 
-        assert await catalog.home() == ["a", "b"]
+        assert await catalog.folder_collections() == ["a", "b"]
 
 
 @pytest.mark.parametrize(

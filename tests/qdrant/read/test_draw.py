@@ -10,7 +10,7 @@ from qdrant_client import AsyncQdrantClient, models
 from mcp_server_qdrant.core.datatypes import DenseLeg, Target
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.read import draw
-from mcp_server_qdrant.qdrant.read.draw import Drawer
+from mcp_server_qdrant.qdrant.read.draw import Sampler
 from tests.support import COSINE, IDF, dense
 
 FIELDS = ("document", "text")
@@ -53,12 +53,12 @@ async def test_parts_of_a_text_that_is_being_written_are_drawn_too(client):
     """When the last mark of writing goes, no count tells who keeps a map that it is old."""
     parts = await fill(client, range(4), payload=lambda n: {"doc": {"chunk": n, "writing": 7}})
 
-    assert (await Drawer(client, FIELDS).draw(parts, 50)).ids == (0, 1, 2, 3)
+    assert (await Sampler(client, FIELDS).sample(parts, 50)).ids == (0, 1, 2, 3)
 
 
 async def test_a_small_collection_is_drawn_whole_in_the_order_of_its_ids(client, monkeypatch):
     monkeypatch.setattr(draw, "PAGE", 3)
-    drawn = await Drawer(client, FIELDS).draw(await fill(client, range(10)), 50)
+    drawn = await Sampler(client, FIELDS).sample(await fill(client, range(10)), 50)
 
     assert drawn.ids == tuple(range(10))
     assert drawn.vectors.dtype == np.float32
@@ -67,8 +67,8 @@ async def test_a_small_collection_is_drawn_whole_in_the_order_of_its_ids(client,
 
 async def test_the_draw_of_a_larger_one_is_the_same_every_time(client):
     small = await fill(client, uuids(60))
-    first = await Drawer(client, FIELDS).draw(small, 20)
-    again = await Drawer(client, FIELDS).draw(small, 20)
+    first = await Sampler(client, FIELDS).sample(small, 20)
+    again = await Sampler(client, FIELDS).sample(small, 20)
 
     assert first.ids == again.ids
     assert len(set(first.ids)) == 20
@@ -82,16 +82,16 @@ async def test_the_draw_of_a_larger_one_is_the_same_every_time(client):
 async def test_both_engines_draw_the_same(tmp_path):
     drawn = []
     for client in (AsyncQdrantClient(":memory:"), await EdgeClient.open(tmp_path, timeout=20)):
-        drawn.append(await Drawer(client, FIELDS).draw(await fill(client, range(90)), 30))
+        drawn.append(await Sampler(client, FIELDS).sample(await fill(client, range(90)), 30))
         await client.close()
 
     assert drawn[0].ids == drawn[1].ids
 
 
 async def test_a_point_more_changes_the_draw_by_one_at_most(client):
-    before = await Drawer(client, FIELDS).draw(await fill(client, range(100)), 30)
+    before = await Sampler(client, FIELDS).sample(await fill(client, range(100)), 30)
     await client.upsert("notes", [models.PointStruct(id=1_000, vector={"d": vector(1_000)})])
-    after = await Drawer(client, FIELDS).draw(target(101), 30)
+    after = await Sampler(client, FIELDS).sample(target(101), 30)
 
     assert len(set(before.ids) ^ set(after.ids)) in (0, 2)
 
@@ -99,14 +99,14 @@ async def test_a_point_more_changes_the_draw_by_one_at_most(client):
 async def test_of_a_huge_collection_the_first_ids_are_drawn_from(client, monkeypatch):
     monkeypatch.setattr(draw, "READABLE", 100)
     monkeypatch.setattr(draw, "IDS", 50)
-    drawn = await Drawer(client, FIELDS).draw(await fill(client, range(150)), 30)
+    drawn = await Sampler(client, FIELDS).sample(await fill(client, range(150)), 30)
 
     assert len(set(drawn.ids)) == 30
     assert max(drawn.ids) < 100
 
 
 async def test_an_unnamed_vector_is_drawn_as_any_other(client):
-    drawn = await Drawer(client, FIELDS).draw(await fill(client, range(5), name=""), 10)
+    drawn = await Sampler(client, FIELDS).sample(await fill(client, range(5), name=""), 10)
 
     assert drawn.vectors.tolist() == [vector(one) for one in range(5)]
 
@@ -115,15 +115,15 @@ async def test_points_without_the_vector_are_counted_and_left_out(client):
     few = await fill(client, range(4))
     sparse = models.SparseVector(indices=[1], values=[1.0])
     await client.upsert("notes", [models.PointStruct(id=7, vector={"bm25": sparse}, payload={})])
-    drawn = await Drawer(client, FIELDS).draw(target(5), 10)
+    drawn = await Sampler(client, FIELDS).sample(target(5), 10)
 
     assert drawn.ids == (0, 1, 2, 3)
     assert drawn.without == 1
-    assert await Drawer(client, FIELDS).vectors(few, [3, 7, 99]) == {3: vector(3)}
+    assert await Sampler(client, FIELDS).vectors(few, [3, 7, 99]) == {3: vector(3)}
 
 
 async def test_an_empty_collection_gives_nothing(client):
-    drawn = await Drawer(client, FIELDS).draw(await fill(client, []), 10)
+    drawn = await Sampler(client, FIELDS).sample(await fill(client, []), 10)
 
     assert drawn.ids == ()
     assert drawn.vectors.shape == (0, SIZE)
@@ -135,7 +135,7 @@ async def test_title_and_snippet_are_one_line_each(client):
         2: {"text": "no title\nhere"},
         3: {"metadata": {"name": "inside"}},
     }
-    drawn = await Drawer(client, FIELDS).draw(
+    drawn = await Sampler(client, FIELDS).sample(
         await fill(client, payloads, payload=payloads.get), 10
     )
 
@@ -156,14 +156,14 @@ async def stored(client, payloads: list[dict]) -> Target:
     return Target("notes", len(points), None, None)
 
 
-async def texts(drawer: Drawer, target: Target) -> list[str]:
+async def texts(drawer: Sampler, target: Target) -> list[str]:
     return [text async for page in drawer.texts(target) for text in page]
 
 
 async def test_all_texts_of_a_small_collection_are_read_in_pages(client, monkeypatch):
     monkeypatch.setattr(draw, "TEXTS", 3)
     target = await stored(client, [{"document": f"text {n}"} for n in range(10)])
-    pages = [page async for page in Drawer(client, FIELDS).texts(target)]
+    pages = [page async for page in Sampler(client, FIELDS).texts(target)]
 
     assert [len(page) for page in pages] == [3, 3, 3, 1]
     assert sorted(text for page in pages for text in page) == [f"text {n}" for n in range(10)]
@@ -173,7 +173,7 @@ async def test_a_large_collection_is_read_in_part_and_no_text_twice(client, monk
     monkeypatch.setattr(draw, "TEXTS", 5)
     monkeypatch.setattr(draw, "MOST_TEXTS", 20)
     target = await stored(client, [{"document": f"text {n}"} for n in range(60)])
-    found = await texts(Drawer(client, FIELDS), target)
+    found = await texts(Sampler(client, FIELDS), target)
 
     assert 15 <= len(found) < 25
     assert len(set(found)) == len(found)
@@ -192,7 +192,7 @@ async def test_text_and_title_are_found_in_every_shape_of_payload(client):
         ],
     )
 
-    assert set(await texts(Drawer(client, FIELDS), target)) == {
+    assert set(await texts(Sampler(client, FIELDS), target)) == {
         "Title\nours",
         "Inside\ntheirs",
         "second field",

@@ -5,7 +5,7 @@ import pytest
 from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.errors import BackendError, EngineFailure, UnknownCollection
 from mcp_server_qdrant.core.notation import as_point_id
-from mcp_server_qdrant.qdrant.read.lookup import joined
+from mcp_server_qdrant.qdrant.read.lookup import join_chunks
 from tests.support import LONG, memory_engine, memory_services, remember
 
 UUID = "6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7"
@@ -57,7 +57,7 @@ def test_an_id_is_an_integer_or_a_uuid_or_a_callers_own(text, expected):
 )
 def test_chunks_are_joined_without_what_they_share(chunks, expected):
     parts = [part(text, start, end, n) for n, (text, start, end) in enumerate(chunks)]
-    whole = joined(parts, parts[0])
+    whole = join_chunks(parts, parts[0])
 
     assert whole.text == expected
     assert (whole.start, whole.end) == (parts[0].start, max(p.end for p in parts))

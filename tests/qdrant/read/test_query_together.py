@@ -13,7 +13,7 @@ from qdrant_client import models
 from mcp_server_qdrant.core.datatypes import Best, DenseLeg, LegQuery, Sparse, SparseLeg, Target
 from mcp_server_qdrant.core.dates import Period
 from mcp_server_qdrant.core.errors import EngineFailure, InvalidPoint, UnknownCollection
-from mcp_server_qdrant.qdrant.engine import Answer, Corpus, Found
+from mcp_server_qdrant.qdrant.engine import Candidates, Corpus, Found
 from mcp_server_qdrant.qdrant.read.query import Queries
 from tests.support import IDF, either_engine, foreign, sparse_vector
 
@@ -164,7 +164,7 @@ class Spaces:
         scores = [0.5] * sum(leg.scored for leg in ask.legs)
         there = [name for name in ask.collections if name not in self.gone]
         damage = dict.fromkeys(there[:1], "Some is lost.")
-        return Answer([Found(name, 1, 0.1, scores, {}) for name in there], damage, self.gone)
+        return Candidates([Found(name, 1, 0.1, scores, {}) for name in there], damage, self.gone)
 
 
 def of_space(name: str, space: str | None = "s") -> Target:

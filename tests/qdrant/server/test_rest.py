@@ -333,7 +333,7 @@ async def test_of_many_requests_few_have_a_connection_at_the_same_time(monkeypat
     used = []
     async with raw_server(said(200, BODY), used, close=False) as url:
         line = http.Http(url, {})
-        answers = await asyncio.gather(*(line.ask("/", b"{}") for _ in range(30)))
+        answers = await asyncio.gather(*(line.request("/", b"{}") for _ in range(30)))
         line.close()
 
     assert [status for status, _ in answers] == [200] * 30
@@ -346,9 +346,9 @@ async def test_answers_that_are_too_large_together_are_refused(monkeypatch):
     async with raw_server(said(200, BODY), close=False) as url:
         line = http.Http(url, {})
         monkeypatch.setattr("mcp_server_qdrant.core.bounded.TOGETHER", 2 * len(BODY))
-        asked = [line.ask("/", b"{}") for _ in range(4)]
+        asked = [line.request("/", b"{}") for _ in range(4)]
         found = await asyncio.gather(*asked, return_exceptions=True)
-        alone = await line.ask("/", b"{}")
+        alone = await line.request("/", b"{}")
         line.close()
 
     assert any(isinstance(one, TooLarge) for one in found)
@@ -371,7 +371,7 @@ async def test_a_request_that_is_given_up_as_its_answer_comes_leaves_the_connect
     async with raw_server(said(200, BODY), used, close=False) as url:
         line = http.Http(url, {})
         for _ in range(3):
-            late.append(asyncio.ensure_future(line.ask("/", b"{}")))
+            late.append(asyncio.ensure_future(line.request("/", b"{}")))
             await asyncio.wait(late)
         line.close()
 

@@ -207,7 +207,7 @@ class TestVersions:
             records = await points.parts(head, 1, 1) + await points.parts(
                 head._replace(version="b"), 1, 2
             )
-            found = await points.current([head, *records])
+            found = await points.current_parts([head, *records])
 
         assert [one.text for one in found] == ["a 0", "a 1", "a 0", "a 0"]
 
@@ -216,7 +216,7 @@ class TestVersions:
     ):
         async with versions(("b", 1, None), ("b", 2, 100), folder=folder) as (_, points):
             like = Document(point_id("c", "d", 0), "c", "", document="d", version="b")
-            found = await points.current(await points.parts(like, 1, 2))
+            found = await points.current_parts(await points.parts(like, 1, 2))
 
         assert [one and one.text for one in found] == ["b 1", None]
 
@@ -253,7 +253,7 @@ async def test_pending_points_are_found_filled_and_then_pending_no_more(memory):
     assert {d.id for d in everything} == {IDS[1], IDS[2], IDS[3]}
 
     made = {IDS[1]: [1.0, 0.0], IDS[2]: [0.0, 1.0]}
-    await points.fill(BOTH, [(d, made[d.id]) for d in everything if d.id in made])
+    await points.fill_pending(BOTH, [(d, made[d.id]) for d in everything if d.id in made])
 
     assert [d.id for d in await points.pending("c", 10)] == [IDS[3]]
     assert (await vectors_of(memory, IDS[1]))["v"] == pytest.approx([1.0, 0.0])
@@ -272,12 +272,12 @@ async def test_errors_are_ours(memory):
         points.first("gone", "d"),
         points.settle("gone", [1]),
         points.sweep("gone"),
-        points.further(Document(1, "gone", "", document="d")),
-        points.existing("gone", [1]),
+        points.further_parts(Document(1, "gone", "", document="d")),
+        points.count_existing("gone", [1]),
         points.delete_seen([Document(1, "gone", "", document="d")]),
         points.pending("gone", 1),
-        points.fill(gone, [(Document(IDS[0], "gone", "", pending="x"), [1.0, 0.0])]),
-        points.expect_pending("gone"),
+        points.fill_pending(gone, [(Document(IDS[0], "gone", "", pending="x"), [1.0, 0.0])]),
+        points.index_pending("gone"),
     ):
         with pytest.raises(UnknownCollection):
             await call
@@ -291,7 +291,7 @@ async def test_the_points_of_some_sources_are_read_page_by_page(engine):
     points = {n: of_file("a" if n % 2 else "b") for n in range(1, 2 * PAGE + 300)}
     more = {9000: of_file("z"), 9001: {"document": "by hand"}}
     await foreign(engine, "c", points | more, sparse={"bm25": IDF})
-    found = await points_of(engine).of_files("c", {"a", "b"})
+    found = await points_of(engine).file_points("c", {"a", "b"})
 
     assert sorted(point for point, _ in found) == sorted(points)
     assert dict(found)[1] == {"id": "d", "file": {"source": "a", "hash": "h"}}
@@ -300,6 +300,6 @@ async def test_the_points_of_some_sources_are_read_page_by_page(engine):
 async def test_only_points_with_the_old_contents_are_removed(engine):
     points = {1: of_file("a", "old"), 2: of_file("a", "new"), 3: of_file("a")}
     await foreign(engine, "c", points, sparse={"bm25": IDF})
-    await points_of(engine).delete_of_files("c", [1, 2], {"old", "older"})
+    await points_of(engine).delete_file_points("c", [1, 2], {"old", "older"})
 
-    assert [point for point, _ in await points_of(engine).of_files("c", {"a"})] == [2, 3]
+    assert [point for point, _ in await points_of(engine).file_points("c", {"a"})] == [2, 3]

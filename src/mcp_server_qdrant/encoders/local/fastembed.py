@@ -14,7 +14,7 @@ from mcp_server_qdrant.encoders.local.model import (
     QUERY_SECONDS,
     LocalModel,
     Spec,
-    give_back,
+    trim_memory,
 )
 from mcp_server_qdrant.encoders.local.turns import Turns
 from mcp_server_qdrant.encoders.text import batches, clean
@@ -67,7 +67,7 @@ class FastEmbedEncoder(LocalModel):
                 rows = model.passage_embed(batch, batch_size=len(batch))
                 for place, row in zip(places, rows, strict=True):
                     vectors[place] = _floats(row)
-        give_back()
+        trim_memory()
         return vectors
 
     def _readable(self, texts: Sequence[str], prefix: int) -> list[int]:

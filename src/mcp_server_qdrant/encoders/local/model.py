@@ -92,7 +92,7 @@ class LocalModel:
         self._become("closed", f"The {self.noun} {self.name} has been closed.")
         self._loaded = None
 
-    def closed(self) -> Self:
+    def closed_copy(self) -> Self:
         """A closed stand-in for a user that has released it; others may still use it."""
         other = type(self)(self._spec)
         other.close()
@@ -117,15 +117,15 @@ class LocalModel:
 
     @classmethod
     @cache
-    def served(cls) -> Mapping[str, Mapping[str, Any]]:
+    def supported_models(cls) -> Mapping[str, Mapping[str, Any]]:
         """The descriptions of this kind's models in fastembed, by name in lowercase.
 
         The first call imports fastembed, which takes half a second.
         """
-        return {one["model"].lower(): one for one in cls.kind().list_supported_models()}
+        return {one["model"].lower(): one for one in cls.model_class().list_supported_models()}
 
     @staticmethod
-    def kind() -> Any:
+    def model_class() -> Any:
         """The fastembed class for models of this kind."""
         raise NotImplementedError
 
@@ -144,7 +144,7 @@ class LocalModel:
             logger.exception("Loading the %s failed", self.noun)
             self.fail(f"The files of the {self.noun} {self.name} cannot be read.")
         else:
-            give_back()
+            trim_memory()
             self._become("ready", None)
         self.loading.set_result(None)
 
@@ -160,7 +160,7 @@ class LocalModel:
         from loguru import logger as fastembed_log
 
         fastembed_log.disable("fastembed")
-        served = self.served()
+        served = self.supported_models()
         if self.name.lower() not in served:
             near = near_names(self.name, served, NEAR)
             hint = f" Did you mean {served[near[0]]['model']!r}?" if near else ""
@@ -211,7 +211,7 @@ class LocalModel:
         which doubles the CPU time; fastembed has no parameter for that. And its arena never frees
         the memory of the largest batch, 50 MB.
         """
-        model = self.kind()(
+        model = self.model_class()(
             self.name, lazy_load=True, **{"cache_dir": self._spec.cache_dir, **options}
         )
         inner: Any = model.model
@@ -226,7 +226,7 @@ def _modest(options: Any, _: object) -> None:
     options.enable_cpu_mem_arena = False
 
 
-def give_back() -> None:
+def trim_memory() -> None:
     """Return freed memory to the system: glibc keeps 30 MB after a load, 50 MB after a batch."""
     if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
         trim(0)

@@ -88,7 +88,7 @@ class Local(Generic[M]):
 
     async def close(self) -> None:
         """Release the reference; the model is unloaded with the last one."""
-        self._model = self._model.closed()
+        self._model = self._model.closed_copy()
 
     async def _do(
         self, work: Callable[..., T], *arguments: Any, seconds: float, turns: Turns | None = None
@@ -143,7 +143,7 @@ class LocalEncoder(Local[FastEmbedEncoder], Encoder):
 
     @override
     async def known_size(self) -> int | None:
-        return (await served()).get(self.name.lower(), {}).get("dim")
+        return (await supported_models()).get(self.name.lower(), {}).get("dim")
 
     @override
     def tokens(self) -> int | None:
@@ -186,8 +186,8 @@ class LocalReranker(Local[FastEmbedReranker]):
             raise RerankerUnavailable(str(error)) from error
 
 
-async def served() -> Mapping[str, Mapping[str, Any]]:
+async def supported_models() -> Mapping[str, Mapping[str, Any]]:
     """The embedding models as described by fastembed; empty if it cannot be imported."""
     with contextlib.suppress(ImportError):
-        return await asyncio.to_thread(FastEmbedEncoder.served)
+        return await asyncio.to_thread(FastEmbedEncoder.supported_models)
     return {}

@@ -31,10 +31,10 @@ class ServiceFault(Exception):
         sentence: str,
         status: int | None = None,
         *,
-        passing: bool = False,
+        transient: bool = False,
         retry_after: float | None = None,
     ) -> None:
-        self.passing = passing
+        self.transient = transient
         self.retry_after = retry_after
         self.refused = status in REFUSED
         super().__init__(sentence)
@@ -86,14 +86,14 @@ class Endpoint:
         except TooLarge as error:
             raise ServiceFault(f"{self.name} sent too large an answer.", TOO_LARGE) from error
         except TimeoutError as error:
-            raise ServiceFault(f"{self.name} did not answer in time.", passing=True) from error
+            raise ServiceFault(f"{self.name} did not answer in time.", transient=True) from error
         except httpx.HTTPError as error:
-            raise ServiceFault(f"{self.name} cannot be reached.", passing=True) from error
+            raise ServiceFault(f"{self.name} cannot be reached.", transient=True) from error
         self._check(response)
         try:
             return await asyncio.to_thread(json.loads, response.content)
         except (ValueError, RecursionError) as error:
-            raise ServiceFault(f"{self.name}'s answer is not JSON.", passing=True) from error
+            raise ServiceFault(f"{self.name}'s answer is not JSON.", transient=True) from error
 
     async def close(self) -> None:
         """Close the connections."""
@@ -115,7 +115,7 @@ class Endpoint:
             wait = response.headers.get("Retry-After", "")
             raise ServiceFault(
                 f"{self.name} failed (HTTP {status}).",
-                passing=True,
+                transient=True,
                 retry_after=float(wait) if wait.isdecimal() else None,
             )
         fault = f"rejected the request (HTTP {status}): {self._hint}"

@@ -6,7 +6,7 @@ from typing import Any
 from typing_extensions import override
 
 from mcp_server_qdrant.core.errors import EncoderUnavailable
-from mcp_server_qdrant.encoders.remote.service import NAME, ServiceEncoder, Vectors, unit
+from mcp_server_qdrant.encoders.remote.service import NAME, ServiceEncoder, Vectors, normalise
 
 SIZES = {  # dimensions of OpenAI's own models
     "text-embedding-3-small": 1536,
@@ -34,8 +34,8 @@ class OpenAIEncoder(ServiceEncoder):
         except (TypeError, LookupError, AttributeError) as error:
             raise EncoderUnavailable(f"{NAME}'s answer contains no vectors.") from error
         if all(place is None for place, _ in rows):
-            return [unit(embedding) for _, embedding in rows]
+            return [normalise(embedding) for _, embedding in rows]
         by_place = {place: embedding for place, embedding in rows if type(place) is int}
         if by_place.keys() != set(range(len(rows))):
             raise EncoderUnavailable(f"{NAME}'s vectors do not have distinct indexes.")
-        return [unit(by_place[place]) for place in range(len(rows))]
+        return [normalise(by_place[place]) for place in range(len(rows))]

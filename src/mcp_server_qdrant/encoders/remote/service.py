@@ -158,7 +158,7 @@ class ServiceEncoder(Encoder):
             if fault.refused and len(texts) > 1:
                 raise
             if not fault.refused:  # a permanent fault opens the circuit at once
-                self._breaker.failed(str(fault), at_once=not fault.passing, wait=fault.retry_after)
+                self._breaker.failed(str(fault), at_once=not fault.transient, wait=fault.retry_after)
             raise EncoderUnavailable(str(fault)) from fault
         found = await asyncio.to_thread(self.parse, whole)  # takes milliseconds for large batches
         self._check_sizes(found, len(texts))
@@ -179,7 +179,7 @@ class ServiceEncoder(Encoder):
                 pause = self.backoff * 2.0 ** (attempt - 1) * random.uniform(0.75, 1.25)
                 pause = pause if fault.retry_after is None else fault.retry_after
                 late = monotonic() + pause >= end
-                if attempt == self.tries or late or not fault.passing:
+                if attempt == self.tries or late or not fault.transient:
                     raise
                 logger.info("%s Trying again in %.1f s.", fault, pause)
             await asyncio.sleep(pause)
@@ -201,7 +201,7 @@ class ServiceEncoder(Encoder):
         self._size = expected
 
 
-def unit(raw: Any) -> list[float]:
+def normalise(raw: Any) -> list[float]:
     """Normalise a list of numbers to a unit vector of float32 values, as engines store them.
 
     Raises EncoderUnavailable.

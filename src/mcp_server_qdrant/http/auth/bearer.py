@@ -85,7 +85,7 @@ class Authenticated:
             await self._app(scope, receive, send)
             return
         try:
-            token = bearer(Headers(scope=scope))
+            token = bearer_token(Headers(scope=scope))
             who = await self._verifier.caller(token)
         except Unauthorized as error:
             logger.info("A request was refused: %s", error)
@@ -112,7 +112,7 @@ class Authenticated:
         return JSONResponse(body, status, {"WWW-Authenticate": f"Bearer {challenge}"})
 
 
-def bearer(headers: Headers) -> str:
+def bearer_token(headers: Headers) -> str:
     """The token of a request. Raises Unauthorized unless there is exactly one valid header."""
     given = headers.getlist("authorization")
     if not given:

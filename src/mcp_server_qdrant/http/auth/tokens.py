@@ -56,7 +56,7 @@ class TokenEntry(BaseModel):
         """The caller with this token."""
         return Caller(self.name, expand_scopes(self.scopes), self.claims)
 
-    def ended(self, now: datetime) -> bool:
+    def has_expired(self, now: datetime) -> bool:
         """True if it has expired."""
         return self.expires is not None and now >= self.expires
 
@@ -131,7 +131,7 @@ class NamedTokens:
             raise VerifierUnavailable(UNSOUND)
         if found is None:
             raise Unauthorized("The token is not known here.")
-        if found.ended(self._now()):
+        if found.has_expired(self._now()):
             raise Unauthorized("The token has expired.")
         return found.caller
 
@@ -164,7 +164,7 @@ def entry_line(entry: Mapping[str, Any]) -> str:
     return f"- {json.dumps(entry, ensure_ascii=False)}\n"
 
 
-def add(path: Path, entry: Mapping[str, Any]) -> None:
+def add_token(path: Path, entry: Mapping[str, Any]) -> None:
     """Append a token to a file; a new file is private.
 
     Raises ConfigError, before any change, if the file is unsound or cannot be written.

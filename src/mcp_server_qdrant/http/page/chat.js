@@ -1,6 +1,6 @@
 // The app in the chat: the map of qdrant-project, drawn by the modules of the page.
 //
-// `app.py` puts this file behind those modules, as one script without imports.
+// `app.py` appends this file to those modules, which makes one script without imports.
 import { $, announce, clip, fixed, h, plural } from "./viz/dom.js";
 import { decode } from "./viz/mapdata.js";
 import { Plot } from "./viz/plot.js";
@@ -12,8 +12,8 @@ const VERSION = "2026-01-26"; // of the extension io.modelcontextprotocol/ui
 const [AGAIN, TRIES, LISTED] = [4000, 8, 40];
 const root = document.documentElement;
 const main = $("main");
-// A host's names of colours and ours.
-const WORN = {
+// The host's CSS variables -> ours.
+const HOST_VARIABLES = {
   "--color-background-primary": "--surface", "--color-background-secondary": "--sunken",
   "--color-text-primary": "--ink", "--color-text-secondary": "--muted",
   "--color-border-primary": "--line", "--font-sans": "--font",
@@ -34,14 +34,14 @@ const ask = (method, params) =>
     send({ id: last, method, params });
   });
 
-const heard = {
+const handlers = {
   "ui/notifications/tool-input": (params) => {
     given = params.arguments || {};
     $("#query").value = given.query || "";
   },
-  "ui/notifications/tool-result": (result) => shown(result),
+  "ui/notifications/tool-result": (result) => showResult(result),
   "ui/notifications/tool-cancelled": (params) => say(`Cancelled. ${params.reason || ""}`, true),
-  "ui/notifications/host-context-changed": (params) => dress(params),
+  "ui/notifications/host-context-changed": (params) => applyTheme(params),
 };
 
 window.addEventListener("message", ({ source, data: message }) => {
@@ -52,7 +52,7 @@ window.addEventListener("message", ({ source, data: message }) => {
     if (message.error) one?.reject(new Error(message.error.message || "The host refused."));
     else one?.resolve(message.result);
   } else if (message.id === undefined) {
-    heard[message.method]?.(message.params || {});
+    handlers[message.method]?.(message.params || {});
   } else if (message.method === "ping" || message.method === "ui/resource-teardown") {
     send({ id: message.id, result: {} });
   } else {
@@ -68,7 +68,7 @@ async function begin() {
   });
   host = done.hostCapabilities || {};
   $("#search").disabled = !host.serverTools;
-  dress(done.hostContext || {});
+  applyTheme(done.hostContext || {});
   send({ method: "ui/notifications/initialized", params: {} });
   new ResizeObserver(() => {
     const { width, height } = root.getBoundingClientRect();
@@ -76,12 +76,12 @@ async function begin() {
   }).observe(document.body);
 }
 
-/** Takes the host's theme, fonts and colours. */
-function dress(context) {
+/** Applies the host's theme, fonts and colours. */
+function applyTheme(context) {
   if (context.theme) root.style.colorScheme = context.theme;
   if (context.displayMode) main.dataset.mode = context.displayMode;
   for (const [name, value] of Object.entries(context.styles?.variables || {})) {
-    if (WORN[name] && value) root.style.setProperty(WORN[name], value);
+    if (HOST_VARIABLES[name] && value) root.style.setProperty(HOST_VARIABLES[name], value);
   }
   plot?.restyle();
 }
@@ -110,7 +110,7 @@ let plot = null;
 let tries = 0;
 let later;
 
-async function shown(result) {
+async function showResult(result) {
   clearTimeout(later);
   try {
     if (result.isError) throw new Error(sentences(result));
@@ -121,7 +121,7 @@ async function shown(result) {
     }
     if (!found) throw new Error(sentences(result) || "There is no map in this result.");
     map = decode(found);
-    fill();
+    showHits();
     // The layout by neighbours is being computed.
     if (map.coming && host.serverTools && ++tries < TRIES) later = setTimeout(search, AGAIN, false);
   } catch (error) {
@@ -131,7 +131,7 @@ async function shown(result) {
 }
 
 /** Shows the list of hits, and the panel with the best one. */
-function fill() {
+function showHits() {
   const choice = $("#panels");
   choice.replaceChildren(...map.panels.map((panel, index) => new Option(panel.model, index)));
   choice.hidden = map.panels.length < 2;
@@ -139,7 +139,7 @@ function fill() {
   choice.value = at;
   const mark = (one) => () => plot?.highlight(plot.hits.find(({ rank }) => rank === one?.rank) ?? null);
   const row = (one) => {
-    const events = { onclick: () => tell(one), onmouseenter: mark(one), onfocus: mark(one), onmouseleave: mark(), onblur: mark() };
+    const events = { onclick: () => readPoint(one), onmouseenter: mark(one), onfocus: mark(one), onmouseleave: mark(), onblur: mark() };
     return h("li", {}, h("button", { type: "button", dir: "auto", ...events }, `${one.rank}. ${one.title}`, h("small", {}, ` ${one.collection}, ${fixed(one.relevance)}`)));
   };
   $("#hits").replaceChildren(...map.hits.map(row));
@@ -159,7 +159,7 @@ function draw() {
   plot = new Plot($("#stage"), panel, panel.groups.map(({ collection }) => colour(collection)), {
     hover: (found, x, y) => showTip($("#tip"), plot, found, x, y, colour),
     step: (hit) => say(`${hit.rank}: ${hit.title}`),
-    pick: ({ region, hit, point }) => (region ? list(region) : tell(hit ?? panel.about(point))),
+    pick: ({ region, hit, point }) => (region ? list(region) : readPoint(hit ?? panel.about(point))),
   });
   if (transform) plot.camera.transform = transform;
   const hits = map.hits.filter((hit) => hit.panel === at);
@@ -170,9 +170,9 @@ function draw() {
   say(map.notes.join(" "));
 }
 
-// A click reads the text through the host; the field searches again.
+// A click on a point reads its text through the host; the search field draws the map again.
 
-function lay(title, ...body) {
+function openCard(title, ...body) {
   const close = () => {
     $("#text").hidden = true;
     plot?.light(null);
@@ -188,13 +188,13 @@ function lay(title, ...body) {
 function list(region) {
   const points = plot.within(region);
   plot.light(points, region);
-  lay(region.words.join(", "), h("small", {}, plural(points.length, "point")), typicalTexts(plot, points, LISTED, tell));
+  openCard(region.words.join(", "), h("small", {}, plural(points.length, "point")), typicalTexts(plot, points, LISTED, readPoint));
 }
 
-async function tell(one) {
+async function readPoint(one) {
   const text = h("pre", { tabIndex: 0, dir: "auto" }, one.snippet || "Reading …");
   const source = h("button", { type: "button", hidden: true }, "Open the source");
-  lay(one.title || one.id, text, source);
+  openCard(one.title || one.id, text, source);
   try {
     const result = await call("qdrant-get", { ids: [one.id], collection_name: one.collection });
     const document = result.structuredContent?.documents?.[0];
@@ -217,7 +217,7 @@ async function search(aloud = true) {
     $("#text").hidden = true;
     say("Searching …");
   }
-  await call(TOOL, { ...kept, ...(query && { query }), points: true }).then(shown).catch(failed);
+  await call(TOOL, { ...kept, ...(query && { query }), points: true }).then(showResult).catch(failed);
 }
 
 $("#in").onclick = () => plot?.scaleBy(1.3);

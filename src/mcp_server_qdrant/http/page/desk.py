@@ -27,11 +27,11 @@ SHOWN = ("id", "document", "collection", "title", "part", "tags", "source", "dat
 NO_WRITES = "Nothing can be changed here: the server only reads."
 
 Body = Mapping[str, Any]
-Answer = Callable[[Body], Awaitable[Mapping[str, Any]]]
+Call = Callable[[Body], Awaitable[Mapping[str, Any]]]
 Services = Callable[[], Awaitable[Any]]  # waits until the services of `app` are open
 
 
-class Aside:
+class NoContext:
     """Replaces the MCP context of a call, as there is no MCP client."""
 
     protocol_version = client_capabilities = None
@@ -50,12 +50,12 @@ class Desk:
         self._services = services
         self._tools = {tool.name: tool for tool in make_tools(services)}
         self._defaults = defaults
-        self._context: Any = Aside()
+        self._context: Any = NoContext()
 
-    def answers(self) -> dict[str, Answer]:
+    def calls(self) -> dict[str, Call]:
         """The page's calls by name; get, store and delete take the tools' arguments."""
         own = (self.setup, self.tags, self.search, self.map, self.list, self.demo, self.why)
-        answers: dict[str, Answer] = {one.__name__: one for one in own}
+        answers: dict[str, Call] = {one.__name__: one for one in own}
         for name in ("get", "store", "delete"):
             answers[name] = partial(self._asked, f"qdrant-{name}")
         return answers

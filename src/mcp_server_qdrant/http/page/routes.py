@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from mcp_server_qdrant.core.errors import BackendError, RequestError
-from mcp_server_qdrant.http.page.desk import Answer, Desk
+from mcp_server_qdrant.http.page.desk import Call, Desk
 
 PAGE = "/viz"
 WEB = Path(__file__).parent / "viz"
@@ -50,7 +50,7 @@ def register(mcp: MCPServer[Any], desk: Desk) -> None:
 
 def calls(desk: Desk) -> dict[str, Endpoint]:
     """Path -> endpoint for a POST of JSON; the page gets data only from these."""
-    return {f"{PAGE}/api/{name}": _call(answer) for name, answer in desk.answers().items()}
+    return {f"{PAGE}/api/{name}": _call(answer) for name, answer in desk.calls().items()}
 
 
 async def home(request: Request) -> Response:
@@ -82,7 +82,7 @@ PAGES: dict[str, Endpoint] = {
 }
 
 
-def _call(answer: Answer) -> Endpoint:
+def _call(answer: Call) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         if fault := refusal(request):
             return _error(*fault)

@@ -38,9 +38,9 @@ async def copy(
         await _check(source, target, name)
         indexes = (await source.shape(name)).indexes
         if EXPIRES in indexes:
-            await target.expect_expiry(name)
+            await target.index_expiry(name)
     else:
-        await target.make(name, await source.shape(name))
+        await target.create_like(name, await source.shape(name))
     written = await _complete(source, target, name, progress)
     there, here = await source.count(name), await target.count(name)
     if there != here:
@@ -105,7 +105,7 @@ async def import_local_mode(folder: Path, target: Bulk, bm25: Bm25Encoder) -> No
             if state in ("done", "refused"):
                 continue
             if state is None and name in await target.names():
-                source.record(name, "refused")
+                source.save_state(name, "refused")
                 logger.warning(
                     "Not imported from local mode: there is a collection %r already.", name
                 )
@@ -115,20 +115,20 @@ async def import_local_mode(folder: Path, target: Bulk, bm25: Bm25Encoder) -> No
                     summary = await _bring_in(source, target, name)
                     with contextlib.suppress(RequestError):  # it has its own keyword vectors
                         await upgrades.keywords(name)
-                    await target.note(name, summary)
+                    await target.record_import(name, summary)
             except QdrantMcpError as error:
                 logger.warning("The import of %r from local mode is not finished: %s", name, error)
             else:
-                source.record(name, "done")
+                source.save_state(name, "done")
                 logger.warning("The collection %r: %s. Its old files are untouched.", name, summary)
 
 
 async def _bring_in(source: LocalFiles, target: Bulk, name: str) -> str:
     """Copy the points and return a summary."""
-    source.record(name, "begun")
+    source.save_state(name, "begun")
     if name not in await target.names():
-        await target.make(name, await source.shape(name))
-        await target.note(name, UNFINISHED)
+        await target.create_like(name, await source.shape(name))
+        await target.record_import(name, UNFINISHED)
     await _complete(source, target, name)
     lost = source.unreadable.get(name, 0)
     today = datetime.now(UTC)

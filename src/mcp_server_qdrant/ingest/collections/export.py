@@ -10,7 +10,7 @@ from typing import Any, Literal
 from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.drafts import drafted
 from mcp_server_qdrant.ingest.formats.exported import line_of, markdown_of, name_of, record_of
-from mcp_server_qdrant.qdrant.read.lookup import PAGE, RACES, joined
+from mcp_server_qdrant.qdrant.read.lookup import PAGE, RACES, join_chunks
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 
 MARKER = ".mcp-server-qdrant-export"  # hidden, so that `ingest` ignores it
@@ -69,7 +69,7 @@ async def _read_whole(bulk: Bulk, head: Document) -> tuple[Document, dict[str, A
         if len(parts) == head.chunks or not now or now[0].version == head.version:
             break
         head = now[0]  # replaced meanwhile
-    text = joined(parts, head, lacking=len(parts) < head.chunks) if parts else head
+    text = join_chunks(parts, head, lacking=len(parts) < head.chunks) if parts else head
     sections = any(one.section or one.sections for one in parts)
     return text, record_of(text, sections=sections)
 

@@ -16,7 +16,7 @@ from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.ingest.encoding import encoded_text, keywords
 from mcp_server_qdrant.ingest.writer import try_model
-from mcp_server_qdrant.qdrant.write.bulk import Bulk, lacking_still
+from mcp_server_qdrant.qdrant.write.bulk import Bulk, unchanged_without
 
 WORDS = 64  # texts per batch of BM25; searches run between batches
 MEANINGS = 32  # texts per batch of a model
@@ -88,7 +88,7 @@ class Upgrades:
         if not drop:
             return replace(done, kept=tuple(old))
         for vector in old:
-            await self.bulk.take(name, vector)
+            await self.bulk.remove_vector(name, vector)
         return replace(done, dropped=tuple(old))
 
     async def _add(
@@ -103,9 +103,9 @@ class Upgrades:
         """Add and fill a vector, sparse if `size` is None; `metadata` describes its model."""
         shape = await self.bulk.shape(name)
         if vector not in shape.plan() or vector in shape.filling:
-            await self.bulk.begin(name, vector, size)
+            await self.bulk.begin_vector(name, vector, size)
         done, textless = await self._fill(name, vector, encode, batch)
-        await self.bulk.finish(name, vector, metadata)
+        await self.bulk.finish_vector(name, vector, metadata)
         return Upgraded(name, vector, done, textless)
 
     async def _fill(self, name: str, vector: str, encode: Encode, batch: int) -> tuple[int, int]:
@@ -113,20 +113,20 @@ class Upgrades:
 
         Finished points are durable; after an interruption the next call continues with the rest.
         """
-        total = await self.bulk.lack(name, vector)
+        total = await self.bulk.count_without(name, vector)
         done, textless = 0, set[PointId]()
         for _ in range(PASSES):
             before = done
-            async for documents in self.bulk.lacking(name, vector, batch):
+            async for documents in self.bulk.points_without(name, vector, batch):
                 texts = [one for one in documents if not one.textless]
                 made = await encode(texts) if texts else ()
                 found = {one.id: value for one, value in zip(texts, made, strict=True)}
                 textless |= {one.id for one in documents if _empty(found.get(one.id))}
                 # A point that was replaced while it was encoded is left to the next pass.
-                same = await self.bulk.unchanged(texts)
+                same = await self.bulk.find_unchanged(texts)
                 given = {point: found[point] for point in same if point not in textless}
                 if given:
-                    await self.bulk.give(name, vector, given, lacking_still(texts, vector))
+                    await self.bulk.write_vector(name, vector, given, unchanged_without(texts, vector))
                 done += len(given)
                 self.progress(name, done, max(total, done))  # there may be more by now
             if done == before:

@@ -79,7 +79,7 @@ class Reader:
         found = _answer_type().validate_json(answer)
         if isinstance(found, Contents):
             return found
-        raise UnusableFile(found[0], kept=found[1])
+        raise UnusableFile(found[0], keep_texts=found[1])
 
     def close(self) -> None:
         """Kill the child, even while another thread waits for it."""
@@ -111,17 +111,17 @@ class Reader:
             return answer
         self._end()
         if len(answer) == most:
-            raise UnusableFile(f"holds more than {most // MB:,} MB of text", kept=True)
+            raise UnusableFile(f"holds more than {most // MB:,} MB of text", keep_texts=True)
         raise UnusableFile(
             f"takes more than {seconds:,} s or {memory // MB:,} MB of memory to read, or crashes "
             "the process that reads it",
-            kept=True,
+            keep_texts=True,
         )
 
     def _start(self) -> "subprocess.Popen[bytes]":
         """The child process, started if need be."""
         if self._closed:
-            raise UnusableFile("was not read, because the run ended", kept=True)
+            raise UnusableFile("was not read, because the run ended", keep_texts=True)
         if self._process is None:
             # Pass the module path only: the environment contains keys.
             given = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

@@ -160,11 +160,11 @@ class Sync(Outcomes[FileJob]):
         names = {one.name for one in sources}
         before = self.before.stored if self.before else {}
         # Another process may have deleted texts, or the collection and made it again.
-        if before and await stored.count_of_files(target.collection, names) == sum(
+        if before and await stored.count_file_points(target.collection, names) == sum(
             len(one.points) for one in before.values()
         ):
             return before
-        points = await stored.of_files(target.collection, names)
+        points = await stored.file_points(target.collection, names)
         whole = tuple(f"{one.name}/" for one in sources if one.only is None)
         single = {one.only for one in sources}
         known = known_files(points).items()
@@ -184,11 +184,11 @@ class Sync(Outcomes[FileJob]):
         for found in self.touched:
             known = self.report.stored[found.path]
             points, contents = list(known.points), known.hashes
-            await self.store.points.file_seen(target.collection, points, contents, found.mtime)
+            await self.store.points.record_mtime(target.collection, points, contents, found.mtime)
 
     async def _encoder(self) -> Encode:
         """The model of the collection, once it is loaded."""
-        encoder, patient = self.store.encoders.started(self.model), self.request.patient
+        encoder, patient = self.store.encoders.start_encoder(self.model), self.request.patient
         if encoder.state == "loading" or (patient and encoder.state == "downloading"):
             self.report.phase = (encoder.reason or "Loading the model").rstrip(".")
             await encoder.ready(MODEL_SECONDS if patient else LOAD_SECONDS)
@@ -216,7 +216,7 @@ class Sync(Outcomes[FileJob]):
                     self.report.moved.pop(found.path, None)
                 return await self._as_before(job) if job and job.renamed else job
         except UnusableFile as error:
-            problem = Problem(found.path, str(error), error.kept, found.stamp)
+            problem = Problem(found.path, str(error), error.keep_texts, found.stamp)
         except Unforeseen as error:
             cause = error.__cause__
             if isinstance(cause, OSError):  # the next run retries
@@ -355,7 +355,7 @@ class Sync(Outcomes[FileJob]):
     async def replacing(self, heads: Sequence[Document]) -> None:
         """Keep what callers wrote under these ids as earlier versions; prepare for `expires`."""
         if any(one.expires for one in heads) and not self.expiring:
-            await self.store.points.expect_expiry(self.request.collection)
+            await self.store.points.index_expiry(self.request.collection)
             self.store.catalog.forget(self.request.collection)
             self.expiring = True
         files = {one.id: str((one.file or {})["path"]) for one in heads}
@@ -412,7 +412,7 @@ class Sync(Outcomes[FileJob]):
             heads = {identify(name, one, 0) for one in known.points.values()}.intersection(points)
             if path not in self.report.moved.values():
                 await self._keep_edited(dict.fromkeys(sorted(map(str, heads)), path), "removed")
-            await self.store.points.delete_of_files(name, points, known.hashes)
+            await self.store.points.delete_file_points(name, points, known.hashes)
             self.store.catalog.forget(name)
             self.store.written(name, ())
 

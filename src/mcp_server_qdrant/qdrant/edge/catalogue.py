@@ -79,7 +79,7 @@ class Catalogue:
             raise EngineFailure(entry.fault)
         return entry
 
-    def of_space(self, space: str) -> list[Entry]:
+    def entries_in(self, space: str) -> list[Entry]:
         """The collections whose points are in this space."""
         return [entry for entry in self._entries.values() if entry.space == space]
 
@@ -102,7 +102,7 @@ class Catalogue:
         if former and not former.fault and (former.id, former.space) != (entry.id, entry.space):
             self.mark_unwanted(former.id, former.space)
         self._write(entry)
-        self.keep_points(entry.id, entry.space)
+        self.unmark_unwanted(entry.id, entry.space)
 
     def save_soon(self, entry: Entry) -> None:
         """Write the description at the next `settle`; a power failure may lose it, harmlessly."""
@@ -158,7 +158,7 @@ class Catalogue:
         (self._unwanted / f"{collection}.{space}").touch()
         sync_folder(self._unwanted)
 
-    def keep_points(self, collection: str, space: str) -> None:
+    def unmark_unwanted(self, collection: str, space: str) -> None:
         """Remove the mark: the points are wanted, or are already gone."""
         with contextlib.suppress(FileNotFoundError):
             (self._unwanted / f"{collection}.{space}").unlink()

@@ -12,7 +12,7 @@ from filelock import FileLock
 from qdrant_client import models
 
 from mcp_server_qdrant.qdrant.edge.embedded import Embedded
-from mcp_server_qdrant.qdrant.edge.hold import hold_soon
+from mcp_server_qdrant.qdrant.edge.hold import lock_folder_when_free
 from mcp_server_qdrant.qdrant.edge.reads import Reads
 from mcp_server_qdrant.qdrant.edge.writes import Writes
 
@@ -33,7 +33,7 @@ class EdgeClient(Reads, Writes):
 
         `timeout`: seconds per call.
         """
-        lock = await hold_soon(path)
+        lock = await lock_folder_when_free(path)
         try:
             return cls(await Embedded.open(path), timeout, lock=lock)
         except BaseException:

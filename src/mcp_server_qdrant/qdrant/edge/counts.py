@@ -24,14 +24,14 @@ class Census:
     def __init__(self, file: Path) -> None:
         self._file = file
         self._has_file = False  # the file has counts
-        self.here: dict[str, int] = {}
+        self.present: dict[str, int] = {}
         self.missing: dict[str, int] = {}
 
     def check(self, here: Mapping[str, int]) -> None:
         """Compare the counts of a shard just opened with the saved ones."""
         saved = self.read_saved()
         self._has_file = bool(saved)
-        self.here = dict(here)
+        self.present = dict(here)
         self.missing = {
             one: number - here.get(one, 0)
             for one, number in saved.items()
@@ -42,7 +42,7 @@ class Census:
 
     def add(self, collection: str, more: int) -> None:
         """Add `more` points (negative: fewer). Points stored again make up for missing ones."""
-        self.here[collection] = self.here.get(collection, 0) + more
+        self.present[collection] = self.present.get(collection, 0) + more
         if more > 0 and collection in self.missing:
             self.set_missing(collection, self.missing[collection] - more)
 
@@ -54,7 +54,7 @@ class Census:
 
     def remove(self, collection: str) -> None:
         """Forget a collection whose points were all removed."""
-        self.here.pop(collection, None)
+        self.present.pop(collection, None)
         self.missing.pop(collection, None)
 
     def forget(self) -> None:
@@ -68,7 +68,7 @@ class Census:
         """Save the counts of durable points plus missing ones."""
         lost = self.missing
         numbers = {
-            one: n + lost.get(one, 0) for one, n in {**dict.fromkeys(lost, 0), **self.here}.items()
+            one: n + lost.get(one, 0) for one, n in {**dict.fromkeys(lost, 0), **self.present}.items()
         }
         try:
             self._file.write_text(json.dumps(numbers), "utf-8")
@@ -85,7 +85,7 @@ class Census:
             return None
         verb = "is" if lost == 1 else "are"
         return (
-            f"{lost:,} of its {self.here.get(collection, 0) + lost:,} points {verb} missing on the"
+            f"{lost:,} of its {self.present.get(collection, 0) + lost:,} points {verb} missing on the"
             " disk. Restore a backup or store the texts again; to go on without them, run"
             f" mcp-server-qdrant accept-loss {name!r}."
         )

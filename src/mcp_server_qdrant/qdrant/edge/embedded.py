@@ -23,11 +23,11 @@ from mcp_server_qdrant.core.errors import (
     unsure,
 )
 from mcp_server_qdrant.qdrant.edge.files import Folder
-from mcp_server_qdrant.qdrant.edge.hold import not_started
+from mcp_server_qdrant.qdrant.edge.hold import start_error
 from mcp_server_qdrant.qdrant.edge.optimise import Optimiser
-from mcp_server_qdrant.qdrant.edge.space import guarded
+from mcp_server_qdrant.qdrant.edge.space import translate_errors
 from mcp_server_qdrant.qdrant.edge.store import Store
-from mcp_server_qdrant.qdrant.edge.takeover import find, take_over
+from mcp_server_qdrant.qdrant.edge.takeover import find_earlier, migrate_all
 
 _TURN_SECONDS = 0.002  # of a read before other calls run
 _TURNS = 3  # of the loop for reads between two pieces of a write; the first two start new reads
@@ -72,7 +72,7 @@ class Embedded:
         try:
             opened = cls(await asyncio.to_thread(_read_store, root))
         except OSError as error:
-            raise not_started(error) from None
+            raise start_error(error) from None
         opened._upkeep += map(opened._loop.create_task, (opened._maintain(), opened._flush()))
         return opened
 
@@ -118,7 +118,7 @@ class Embedded:
     async def _run_in_turn(self, call: _Call) -> Any:
         """Run a call in its turn; a write only if its deadline has not passed."""
         async with self._turns.setdefault(call.queue, asyncio.Lock()):
-            with guarded(call.name):
+            with translate_errors(call.name):
                 if not call.changes:
                     return await call.work()
                 async with self._writing:
@@ -157,7 +157,7 @@ class Embedded:
             with suppress(QdrantMcpError, OSError):
                 _ = space.engine
         await self._let_others_go_first()
-        await take_over(self.store, self._let_others_go_first)
+        await migrate_all(self.store, self._let_others_go_first)
         await self._optimiser.run()
 
     async def _flush(self) -> None:
@@ -170,10 +170,10 @@ class Embedded:
             for space in [one for one in self.store.spaces.values() if one.unflushed]:
                 async with self._writing:
                     await self.let_reads_go_first()
-                    with suppress(QdrantMcpError), guarded("", "could not be flushed."):
+                    with suppress(QdrantMcpError), translate_errors("", "could not be flushed."):
                         space.flush()
             # The folder may be deleted at any time.
-            with suppress(QdrantMcpError), guarded("", "could not remove points."):
+            with suppress(QdrantMcpError), translate_errors("", "could not remove points."):
                 if self.store.unwanted():
                     async with self._writing:
                         await self.store.remove_unwanted(self.let_reads_go_first)
@@ -227,5 +227,5 @@ def _read_store(root: Path) -> Store:
     folder.prepare()
     store = Store(folder)
     store.read()
-    find(store)
+    find_earlier(store)
     return store

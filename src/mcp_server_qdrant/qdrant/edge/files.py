@@ -68,7 +68,7 @@ class Folder:
         for path in self.spaces.glob("*/*/temp_segments"):
             _remove(path)  # left by a killed optimisation; loading never removes it
 
-    def place(self, kind: str) -> Path:
+    def new_work_folder(self, kind: str) -> Path:
         """A new temporary directory; removed at the next start at the latest."""
         place = self.work / f"{kind}-{uuid.uuid4().hex}"
         place.mkdir()

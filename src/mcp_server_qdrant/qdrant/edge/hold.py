@@ -22,7 +22,7 @@ class InUse(EngineUnavailable):
     """Another process holds the lock."""
 
 
-def hold(root: Path) -> FileLock:
+def lock_folder(root: Path) -> FileLock:
     """Create the folder if it is missing, and lock it.
 
     Raises InUse, or EngineUnavailable if this user may not write to it.
@@ -39,25 +39,25 @@ def hold(root: Path) -> FileLock:
     except Timeout:
         raise InUse(_IN_USE) from None
     except OSError as error:
-        raise not_started(error) from None
+        raise start_error(error) from None
     if fault:
         raise EngineUnavailable(f"The folder of QDRANT_LOCAL_PATH {fault}.")
     return lock
 
 
-async def hold_soon(root: Path) -> FileLock:
+async def lock_folder_when_free(root: Path) -> FileLock:
     """Like `hold`, but wait for a process that is exiting."""
     until = monotonic() + _TURN_SECONDS
     while True:
         try:
-            return hold(root)
+            return lock_folder(root)
         except InUse:
             if monotonic() > until:
                 raise
         await asyncio.sleep(_PAUSE)
 
 
-def not_started(error: OSError) -> EngineUnavailable:
+def start_error(error: OSError) -> EngineUnavailable:
     """The error for a folder that cannot be used."""
     reason = error.strerror or type(error).__name__
     if error.errno in _NO_ROOM:

@@ -20,7 +20,7 @@ import qdrant_edge as edge
 
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.qdrant.edge.files import allocated, copy_sparse, sync_tree
-from mcp_server_qdrant.qdrant.edge.space import Space, count_points, guarded
+from mcp_server_qdrant.qdrant.edge.space import Space, count_points, translate_errors
 from mcp_server_qdrant.qdrant.edge.store import Store
 
 OPTIMISE_AT = 20_000  # unquantised or deleted points, from where searches slow down
@@ -52,7 +52,7 @@ class Optimiser:
         while True:
             await asyncio.sleep(max(_POLL_SECONDS, QUIET_SECONDS / 2))
             try:
-                with guarded("", "could not be optimised."):
+                with translate_errors("", "could not be optimised."):
                     space = self._due()
                     if space is None or await self.optimise(space):
                         continue
@@ -79,7 +79,7 @@ class Optimiser:
         Enough is half of the points, so that a growing space is copied only a few times, but at
         most OPTIMISE_AT, from where searches slow down.
         """
-        count = sum(space.census.here.values())
+        count = sum(space.census.present.values())
         gain = max(count - space.optimised, space.deleted)
         return gain >= min(OPTIMISE_AT, max(_FEWEST, count // 2))
 
@@ -93,9 +93,9 @@ class Optimiser:
             async with self._writing:
                 space.flush()
                 await asyncio.to_thread(copy_sparse, before, place)
-                space.record, deleted = [], space.deleted
+                space.recorded, deleted = [], space.deleted
             child = start(place)
-            while (code := child.poll()) is None and len(space.record) <= _MOST_UPDATES:  # noqa: ASYNC110
+            while (code := child.poll()) is None and len(space.recorded) <= _MOST_UPDATES:  # noqa: ASYNC110
                 await asyncio.sleep(_POLL_SECONDS)
             if code != 0:
                 logger.warning("Optimising was given up: its process ended with code %s", code)
@@ -103,7 +103,7 @@ class Optimiser:
             done = space.shard == before and await self._switch(space, place, deleted)
             return done
         finally:
-            space.record = None
+            space.recorded = None
             if child is not None:
                 child.kill()
                 child.wait()
@@ -115,18 +115,18 @@ class Optimiser:
         """Replay the recorded updates on the copy, then switch to it."""
         engine, done = edge.EdgeShard.load(str(place)), False
         try:
-            while space.record:
-                engine.update(space.record.pop(0))
+            while space.recorded:
+                engine.update(space.recorded.pop(0))
                 await asyncio.sleep(0)
             async with self._writing:
-                for update in space.record or ():
+                for update in space.recorded or ():
                     engine.update(update)
                 engine.flush()
                 if count_points(engine) != count_points(space.engine):
                     logger.warning("Optimising was given up: the copy has other points.")
                     return False
                 before = space.shard
-                about = {**space.about(), "optimised_points": sum(space.census.here.values())}
+                about = {**space.about(), "optimised_points": sum(space.census.present.values())}
                 space.switch(place, about, engine)
                 done = True
                 space.deleted -= deleted

@@ -57,7 +57,7 @@ def plain_choice(selector: "Chosen") -> Any:
     return {"must": [{"has_id": ids}]}
 
 
-def sidecar(vectors: Any, sparse: Any, metadata: Any) -> dict[str, Any]:
+def new_description(vectors: Any, sparse: Any, metadata: Any) -> dict[str, Any]:
     """The description of a new collection."""
     named = {"": vectors} if isinstance(vectors, models.VectorParams) else vectors
     return {

@@ -30,11 +30,11 @@ async def write_points(
     described = {key: value for key, value in asdict(entry).items() if key in _FIELDS}
     written = 0
     with path.open("xb") as file:
-        file.write(_line(described))
+        file.write(_json_line(described))
         for page in pages:
             for record in page:
                 payload = {k: v for k, v in (record.payload or {}).items() if k != KEY}
-                file.write(_line([own_id(entry, record.id.int), _packed(record.vector), payload]))
+                file.write(_json_line([own_id(entry, record.id.int), _pack(record.vector), payload]))
             written += len(page)
             await pause()
         file.flush()
@@ -58,7 +58,7 @@ def read_points(file: BinaryIO, size: int) -> Iterator[list[PlainPoint]]:
     page: list[PlainPoint] = []
     while line := file.readline(_LONGEST):
         point, vector, payload = json.loads(line)
-        page.append((point, _unpacked(vector), payload))
+        page.append((point, _unpack(vector), payload))
         if len(page) == size:
             yield page
             page = []
@@ -66,31 +66,31 @@ def read_points(file: BinaryIO, size: int) -> Iterator[list[PlainPoint]]:
         yield page
 
 
-def _line(value: Any) -> bytes:
+def _json_line(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
-def _packed(vector: Any) -> Any:
+def _pack(vector: Any) -> Any:
     """Encode vectors: dense as a string, multivector as a list, sparse as an object."""
     if isinstance(vector, edge.SparseVector):
         return {"sparse": [_bytes(vector.indices, "I"), _bytes(vector.values, "f")]}
     if isinstance(vector, dict):
-        return {"named": {name: _packed(one) for name, one in vector.items()}}
+        return {"named": {name: _pack(one) for name, one in vector.items()}}
     if isinstance(vector, list) and vector and isinstance(vector[0], list):
-        return [_packed(row) for row in vector]
+        return [_pack(row) for row in vector]
     return None if vector is None else _bytes(vector, "f")
 
 
-def _unpacked(packed: Any) -> Any:
+def _unpack(packed: Any) -> Any:
     match packed:
         case None:
             return {}
         case {"named": named}:
-            return {name: _unpacked(one) for name, one in named.items()}
+            return {name: _unpack(one) for name, one in named.items()}
         case {"sparse": [indices, values]}:
             return {"indices": _numbers(indices, "I"), "values": _numbers(values, "f")}
         case list():
-            return [_unpacked(row) for row in packed]
+            return [_unpack(row) for row in packed]
     return _numbers(packed, "f")
 
 

@@ -17,7 +17,7 @@ from mcp_server_qdrant.qdrant.edge.collection import KEY, Entry, own_id, stored_
 from mcp_server_qdrant.qdrant.edge.space import readable
 from mcp_server_qdrant.qdrant.edge.store import Scope
 from mcp_server_qdrant.qdrant.engine import Ask, Found, Leg
-from mcp_server_qdrant.qdrant.payload import further_parts, judge
+from mcp_server_qdrant.qdrant.payload import further_parts, mark_current
 from mcp_server_qdrant.qdrant.questions import OVER, stored_value
 
 _FIRST = ["doc.version", "doc.chunks"]
@@ -73,24 +73,24 @@ class Question:
             )
             for leg, query, corpus in zip(ask.legs, near, corpora, strict=True)
         ]
-        best = self._fused(prefetches, ask)
+        best = self._fuse(prefetches, ask)
         only = edge.Filter(must=[edge.HasIdCondition({one.id for one in best})])
         exact = [
             (leg, self._scores(query, corpus, only, len(best)) if best else {})
             for leg, query, corpus in zip(ask.legs, near, corpora, strict=True)
             if leg.scored
         ]
-        if 0 < ask.kept < len(best):
-            best = _by_worth(best, exact)[: ask.kept]
+        if 0 < ask.keep_best < len(best):
+            best = _by_worth(best, exact)[: ask.keep_best]
         found = [
             Found(entry.name, point, one.score, [leg.get(one.key) for _, leg in exact], payload)
-            for one, entry, point, payload in self._read(best, ask.fields)
+            for one, entry, point, payload in self._read_payloads(best, ask.fields)
         ]
         found.sort(key=lambda one: (-one.rrf, str(one.id), one.collection))
         self._mark(found)
         return found
 
-    def _fused(self, prefetches: list[edge.Prefetch], ask: Ask) -> list[_Ranked]:
+    def _fuse(self, prefetches: list[edge.Prefetch], ask: Ask) -> list[_Ranked]:
         """The best points by RRF, ties by id (by stored id for several collections)."""
         fusion: Any = edge.Fusion.Rrf(ask.k)  # its stub lacks the base class
         request = edge.QueryRequest(
@@ -110,7 +110,7 @@ class Question:
         ranked.sort(key=lambda one: (-one.score, str(one.own), one.key))
         return ranked[: ask.limit]
 
-    def _read(
+    def _read_payloads(
         self, ranked: Sequence[_Ranked], fields: Sequence[str]
     ) -> Iterator[tuple[_Ranked, Entry, PointId, dict[str, Any]]]:
         """The readable ones of these points, with collection, own id and payload."""
@@ -147,7 +147,7 @@ class Question:
             stored_id(by_name[one.collection], head): (one.collection, head) for one, head in parts
         }
         read = readable(self._engine, [*firsts], payload=_FIRST, vector=False)
-        judge(parts, {firsts[one.id.hex]: one.payload for one in read})
+        mark_current(parts, {firsts[one.id.hex]: one.payload for one in read})
 
     def idf(self, vector: str, term: int) -> float:
         """The engine's own IDF of a term of a sparse vector; 0 if no point has the term.

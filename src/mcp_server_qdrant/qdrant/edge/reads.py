@@ -17,7 +17,7 @@ from mcp_server_qdrant.qdrant.edge.plain import plain
 from mcp_server_qdrant.qdrant.edge.question import Question
 from mcp_server_qdrant.qdrant.edge.space import all_indexes, page, readable
 from mcp_server_qdrant.qdrant.edge.store import Collection
-from mcp_server_qdrant.qdrant.engine import Answer, Ask, Corpus, Point, Shown
+from mcp_server_qdrant.qdrant.engine import Candidates, Ask, Corpus, Point, Shown
 from mcp_server_qdrant.qdrant.legs import Described
 
 
@@ -148,12 +148,12 @@ class Reads(Calls):
     # Questions of a search
 
     @in_turn()
-    async def candidates(self, ask: Ask) -> Answer:
+    async def candidates(self, ask: Ask) -> Candidates:
         """The best points of these collections by RRF, with their exact scores."""
         scopes, failed = self._store.scopes(ask.collections)
         corpus = () if ask.corpus == ask.collections else ask.corpus
         corpora = {one.space: one for one in self._store.scopes(corpus)[0]}
-        answer = Answer([], {}, {**failed})
+        answer = Candidates([], {}, {**failed})
         for scope in scopes:
             question = Question(scope, ask.guard, corpora.get(scope.space))
             answer.points += question.candidates(ask)

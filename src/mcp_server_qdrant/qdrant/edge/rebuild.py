@@ -24,7 +24,7 @@ from mcp_server_qdrant.core.errors import EngineFailure
 from mcp_server_qdrant.qdrant.edge import types
 from mcp_server_qdrant.qdrant.edge.collection import KEY
 from mcp_server_qdrant.qdrant.edge.files import copy_sparse, sync_tree
-from mcp_server_qdrant.qdrant.edge.space import ABOUT, LOG, Update, begin, readable
+from mcp_server_qdrant.qdrant.edge.space import ABOUT, LOG, Update, create_shard, readable
 
 _PAGE = 64
 _MOST_DEATHS = 500
@@ -123,7 +123,7 @@ def main(arguments: Sequence[str]) -> None:
     """Copy the readable points into a new generation; exits with an error if that failed."""
     source, target, work = map(Path, arguments)
     about = json.loads((work / ABOUT).read_text("utf-8"))
-    made = begin(target, about["vectors"], about["sparse_vectors"])
+    made = create_shard(target, about["vectors"], about["sparse_vectors"])
     for key, schema in about["indexes"].items():
         made.update(Update.create_field_index(key, types.index_params(schema)))
     for part in (_Part(**one) for one in json.loads((work / "parts").read_text())):

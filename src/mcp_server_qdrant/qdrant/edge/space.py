@@ -87,7 +87,7 @@ class Space:
         self.unflushed = self._unsynced = False
         self.touched = 0.0
         self.deleted = 0
-        self.record: list[edge.UpdateOperation] | None = None
+        self.recorded: list[edge.UpdateOperation] | None = None
         self.unreadable = False
         self.fault: str | None = None
         self._engine: edge.EdgeShard | None = None
@@ -99,7 +99,7 @@ class Space:
         path.mkdir(parents=True, exist_ok=True)
         space = cls(path)
         place = space.new_generation()
-        begin(place, vectors, sparse).close()
+        create_shard(place, vectors, sparse).close()
         about = {"vectors": dict(vectors), "sparse_vectors": dict(sparse), "optimised_points": 0}
         space.switch(place, about)
         return space
@@ -152,14 +152,14 @@ class Space:
         if engine is not None:
             read_ahead(place / SEGMENTS)
 
-    def readable(self) -> Path | None:
+    def readable_generation(self) -> Path | None:
         """The current generation, or the oldest if space.json is unusable."""
         with contextlib.suppress(EngineFailure):
             return self.shard
         # A copy left by a killed process is newer.
         return min(self.path.glob("g-*"), key=lambda path: path.stat().st_mtime, default=None)
 
-    def others(self) -> list[Path]:
+    def old_generations(self) -> list[Path]:
         """Generations that are not current: half made, or replaced."""
         with contextlib.suppress(EngineFailure):
             shard = self.shard
@@ -184,7 +184,7 @@ class Space:
         if self.fault:
             raise EngineFailure(self.fault)
         shard = self.shard
-        with surviving(self.path / OPENING), guarded("", _UNOPENED):
+        with count_deaths(self.path / OPENING), translate_errors("", _UNOPENED):
             engine = edge.EdgeShard.load(str(shard))
             self._log = identity(shard / LOG)
             known = self.census.missing
@@ -204,7 +204,7 @@ class Space:
         self.unflushed = self._unsynced = False  # the engine flushes as it closes
         engine, self._engine = self._engine, None
         if engine is not None:
-            with contextlib.suppress(QdrantMcpError), guarded("", "could not be closed."):
+            with contextlib.suppress(QdrantMcpError), translate_errors("", "could not be closed."):
                 engine.close()
 
     # Writing
@@ -216,20 +216,20 @@ class Space:
         self.touched = time.monotonic()
         before = engine.info().points_count  # an exact count takes 8 ms for 100,000 points
         try:
-            with guarded("", f"answered with a failure. {UNSURE}"):
+            with translate_errors("", f"answered with a failure. {UNSURE}"):
                 engine.update(update)
         except EngineFailure:
             # Its memory is no longer reliable; the files and the log are.
             self.close()
             raise
-        if self.record is not None:
-            self.record.append(update)
+        if self.recorded is not None:
+            self.recorded.append(update)
         more = int(engine.info().points_count - before)
         if collection is not None:
             self.census.add(collection, more)
         return more
 
-    def keep(self) -> None:
+    def make_durable(self) -> None:
         """Make the writes durable, and save the point counts. Raises EngineFailure.
 
         Syncing the log is enough, because the engine replays it after a power failure. A flush
@@ -238,7 +238,7 @@ class Space:
         if self._engine is None or not self._unsynced:
             return
         self._unsynced = False
-        with guarded("", _NOT_KEPT):
+        with translate_errors("", _NOT_KEPT):
             if LOG_IS_ENOUGH:
                 self._check_files()
                 sync_tree(self.shard / LOG)
@@ -268,7 +268,7 @@ class Space:
 
 
 @contextlib.contextmanager
-def surviving(marker: Path, most: int = _DEADLY_OPENINGS) -> Iterator[None]:
+def count_deaths(marker: Path, most: int = _DEADLY_OPENINGS) -> Iterator[None]:
     """Count openings that kill the process. Raises EngineFailure after `most` in a row."""
     with contextlib.suppress(OSError):
         deaths = marker.stat()
@@ -287,7 +287,7 @@ def surviving(marker: Path, most: int = _DEADLY_OPENINGS) -> Iterator[None]:
             marker.unlink(missing_ok=True)
 
 
-def begin(place: Path, vectors: Mapping[str, Any], sparse: Mapping[str, Any]) -> edge.EdgeShard:
+def create_shard(place: Path, vectors: Mapping[str, Any], sparse: Mapping[str, Any]) -> edge.EdgeShard:
     """Create a shard in that folder, with an index on the collection."""
     shard = edge.EdgeShard.create(str(place), types.shard_config(vectors, sparse))
     index_collections(shard)
@@ -317,7 +317,7 @@ def all_indexes(engine: edge.EdgeShard) -> Mapping[str, Any]:
 
 
 @contextlib.contextmanager
-def guarded(name: str, failure: str = _FAILED) -> Iterator[None]:
+def translate_errors(name: str, failure: str = _FAILED) -> Iterator[None]:
     """Turn engine errors, panics and OSErrors into our errors.
 
     `failure` is the predicate of the sentence; its subject is the collection or the engine.
@@ -368,7 +368,7 @@ def page(
 ) -> tuple[Sequence[Any], Any]:
     """A page of a scroll and the next offset; a damaged point hides no others."""
     try:
-        with guarded(""):
+        with translate_errors(""):
             request = edge.ScrollRequest(with_payload=payload, with_vector=vector, **asked)
             return engine.scroll(request)
     except EngineFailure:
@@ -383,7 +383,7 @@ def readable(engine: edge.EdgeShard, ids: Sequence[Any], *, payload: Any, vector
     if not ids:
         return []
     try:
-        with guarded(""):
+        with translate_errors(""):
             return engine.retrieve(list(ids), payload, vector)
     except EngineFailure:
         if len(ids) == 1:

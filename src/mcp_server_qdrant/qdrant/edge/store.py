@@ -27,7 +27,7 @@ from mcp_server_qdrant.qdrant.edge.space import (
     UNREADABLE,
     Space,
     all_indexes,
-    guarded,
+    translate_errors,
     records,
     space_of,
 )
@@ -62,7 +62,7 @@ class Collection:
         """The exact number of its matching points."""
         engine = self.space.engine
         if plain is None:
-            return self.space.census.here.get(self.entry.id, 0)
+            return self.space.census.present.get(self.entry.id, 0)
         return engine.count(edge.CountRequest(exact=True, filter=self.where(plain)))
 
     def damage(self, *, numbers: bool = True) -> str | None:
@@ -95,7 +95,7 @@ class Scope:
 
     def filter(self, where: Plain | None) -> edge.Filter | None:
         """The filter, restricted to them: by excluding the space's others if those are fewer."""
-        others: list[str] | None = [*(self.space.census.here.keys() - self.entries.keys())]
+        others: list[str] | None = [*(self.space.census.present.keys() - self.entries.keys())]
         if others and len(others) >= len(self.entries):
             others = None
         return types.to_filter(confine([*self.entries.values()], where, others=others))
@@ -136,11 +136,11 @@ class Store:
         for name in [one for one in self.catalogue.names() if one.startswith(STAGED)]:
             self.catalogue.drop(name)  # its restore was killed
         for path in self.folder.spaces.iterdir():
-            if not (path / ABOUT).exists() and not self.catalogue.of_space(path.name):
+            if not (path / ABOUT).exists() and not self.catalogue.entries_in(path.name):
                 self.folder.discard(path)  # its creation was killed
                 continue
             space = self.spaces[path.name] = Space(path)
-            for other in space.others():
+            for other in space.old_generations():
                 self.folder.discard(other)
 
     def names(self) -> list[str]:
@@ -192,7 +192,7 @@ class Store:
         """The key of the space for these vectors, created if it is new."""
         key = space_of(vectors, sparse)
         if key not in self.spaces:
-            with guarded("", "could not make a store."):
+            with translate_errors("", "could not make a store."):
                 self.spaces[key] = Space.create(self.folder.spaces / key, vectors, sparse)
         return key
 
@@ -200,12 +200,12 @@ class Store:
         """Make an empty collection."""
         if name in self.catalogue or name in self.earlier:
             raise RequestError(f"The collection {name!r} already exists.")
-        entry = self.new(name, described)
-        with guarded(name, "could not be created."):
+        entry = self.new_entry(name, described)
+        with translate_errors(name, "could not be created."):
             self.catalogue.save(entry)
         return entry
 
-    def new(self, name: str, described: Mapping[str, Any]) -> Entry:
+    def new_entry(self, name: str, described: Mapping[str, Any]) -> Entry:
         """A new entry, not yet in the catalogue."""
         vectors, sparse = described["vectors"], described["sparse_vectors"]
         created_at = described.get("created_at") or datetime.now(UTC).isoformat()
@@ -223,7 +223,7 @@ class Store:
         space = self.spaces[entry.space]
         declared = {
             field
-            for other in self.catalogue.of_space(entry.space)
+            for other in self.catalogue.entries_in(entry.space)
             for field, schema in other.indexes.items()
             if other.name != entry.name or schemas.get(field) == schema
         }
@@ -261,16 +261,16 @@ class Store:
                     f"The collection {entry.name!r} could not be copied: {written:,} of its"
                     f" {count:,} points were copied. It is unchanged."
                 )
-            space.keep()
+            space.make_durable()
             self.catalogue.save(entry)
         finally:
             self._filling.discard(key)
 
     def drop(self, name: str) -> bool:
         """Delete a collection, even an unusable one; False if there was none."""
-        return self.leave_earlier(name) | self.catalogue.drop(name)
+        return self.discard_earlier(name) | self.catalogue.drop(name)
 
-    def leave_earlier(self, name: str) -> bool:
+    def discard_earlier(self, name: str) -> bool:
         """Discard the collection's files of an earlier version; False if there are none."""
         earlier = self.earlier.pop(name, None)
         if earlier is not None:
@@ -279,10 +279,10 @@ class Store:
 
     def settle(self) -> None:
         """Make all writes durable. Raises EngineFailure."""
-        with guarded("", "could not write its catalogue."):
+        with translate_errors("", "could not write its catalogue."):
             self.catalogue.settle()
         for space in self.spaces.values():
-            space.keep()
+            space.make_durable()
 
     def unwanted(self) -> list[tuple[str, str]]:
         """(id, space) of each collection whose points must be removed."""
@@ -292,12 +292,12 @@ class Store:
         """Remove the points of dropped, moved and half-made collections."""
         coming = any(not one.fault for one in self.earlier.values())
         for collection, key in self.unwanted():
-            if key in self.spaces and not coming and not self.catalogue.of_space(key):
+            if key in self.spaces and not coming and not self.catalogue.entries_in(key):
                 self.spaces[key].close()
                 self.folder.discard(self.spaces.pop(key).path)
             elif key in self.spaces:
                 await self._remove(Entry("", collection, key, {}, {}), self.spaces[key], pause)
-            self.catalogue.keep_points(collection, key)
+            self.catalogue.unmark_unwanted(collection, key)
 
     async def _remove(
         self, gone: Entry, space: Space, pause: Callable[[], Awaitable[None]]
@@ -314,7 +314,7 @@ class Store:
             space.deleted += len(found)
             await pause()
         space.census.remove(gone.id)
-        space.keep()
+        space.make_durable()
 
     def close(self) -> None:
         """Close all spaces."""

@@ -23,7 +23,7 @@ from mcp_server_qdrant.qdrant.edge import types
 from mcp_server_qdrant.qdrant.edge.check import plain_id
 from mcp_server_qdrant.qdrant.edge.collection import move_point
 from mcp_server_qdrant.qdrant.edge.files import allocated, name_of, slug_of
-from mcp_server_qdrant.qdrant.edge.space import guarded, records, surviving
+from mcp_server_qdrant.qdrant.edge.space import translate_errors, records, count_deaths
 from mcp_server_qdrant.qdrant.edge.store import Earlier, Store
 
 DESCRIPTION, POINTS, OPENING = "collection.json", "points", "opening"
@@ -40,7 +40,7 @@ _UNUSABLE = (
 logger = logging.getLogger(__name__)
 
 
-def find(store: Store) -> None:
+def find_earlier(store: Store) -> None:
     """Find the collections of an earlier version, the last written first."""
     if not store.folder.earlier.is_dir():
         return
@@ -58,12 +58,12 @@ def find(store: Store) -> None:
             store.earlier[name] = Earlier(path)
 
 
-async def take_over(store: Store, pause: Callable[[], Awaitable[None]]) -> None:
+async def migrate_all(store: Store, pause: Callable[[], Awaitable[None]]) -> None:
     """Migrate all collections found. A failed one keeps its files and gets a `fault`."""
     while waiting := [(name, one) for name, one in store.earlier.items() if not one.fault]:
         name, earlier = waiting[0]
         try:
-            with guarded("", "could not read them."):
+            with translate_errors("", "could not read them."):
                 await _migrate(store, name, earlier, pause)
         except QdrantMcpError as error:
             logger.warning("%s: %s", name, error)
@@ -83,11 +83,11 @@ async def _migrate(
     if not described:
         raise EngineFailure("Its description is missing or damaged.")
     store.folder.require_space(_SPACE_FACTOR * allocated(earlier.path))
-    with surviving(earlier.path / OPENING, _MOST_DEATHS):
+    with count_deaths(earlier.path / OPENING, _MOST_DEATHS):
         shard = edge.EdgeShard.load(str(earlier.path))
         try:
             count = shard.count(edge.CountRequest(exact=True))
-            entry = store.new(name, described)
+            entry = store.new_entry(name, described)
             declared = described.get("indexes", {})
             for field, known in shard.info().payload_schema.items():
                 entry.indexes[field] = declared.get(field, types.index_type(known))

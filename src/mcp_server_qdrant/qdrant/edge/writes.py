@@ -35,11 +35,11 @@ from mcp_server_qdrant.qdrant.edge.plain import (
     plain,
     plain_choice,
     plain_point,
-    sidecar,
+    new_description,
 )
 from mcp_server_qdrant.qdrant.edge.points_file import write_points
 from mcp_server_qdrant.qdrant.edge.rebuild import rebuild
-from mcp_server_qdrant.qdrant.edge.space import Space, all_indexes, guarded
+from mcp_server_qdrant.qdrant.edge.space import Space, all_indexes, translate_errors
 from mcp_server_qdrant.qdrant.edge.store import Collection
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Writes(Calls):
         **_: Any,
     ) -> bool:
         """Create a collection. Raises RequestError if it exists."""
-        self._create(collection_name, sidecar(vectors_config, sparse_vectors_config, metadata))
+        self._create(collection_name, new_description(vectors_config, sparse_vectors_config, metadata))
         return True
 
     @in_turn(changes=True)
@@ -101,7 +101,7 @@ class Writes(Calls):
         """Merge into the collection's metadata, as a server does."""
         entry = self._store.get(collection_name).entry
         self._require_room()
-        with guarded(collection_name, "could not be described."):
+        with translate_errors(collection_name, "could not be described."):
             merged = {**(entry.metadata or {}), **plain_payload(metadata)}
             self._store.catalogue.save(replace(entry, metadata=merged))
         return True
@@ -109,7 +109,7 @@ class Writes(Calls):
     @in_turn(changes=True)
     async def delete_collection(self, collection_name: str, **_: Any) -> bool:
         """Delete a collection; False if there was none."""
-        with guarded(collection_name, "could not be deleted."):
+        with translate_errors(collection_name, "could not be deleted."):
             return self._store.drop(collection_name)
 
     @in_turn(changes=True)
@@ -129,7 +129,7 @@ class Writes(Calls):
         Other writes wait; reads go on. See `points_file`.
         """
         found = self._store.get(collection_name)
-        with guarded(collection_name, "could not be copied."):
+        with translate_errors(collection_name, "could not be copied."):
             pages = found.records(_BATCH)
             return await write_points(file, found.entry, pages, self._engine.let_reads_go_first)
 
@@ -139,10 +139,10 @@ class Writes(Calls):
         found = self._store.get(staged)
         if collection_name in self._store.names() and not overwrite:
             raise RequestError(f"The collection {collection_name!r} already exists.")
-        with guarded(collection_name, "could not be restored."):
+        with translate_errors(collection_name, "could not be restored."):
             self._store.catalogue.save(replace(found.entry, name=collection_name))
             self._store.catalogue.forget(staged)
-            self._store.leave_earlier(collection_name)
+            self._store.discard_earlier(collection_name)
 
     @in_turn(changes=True, seconds=COPY_SECONDS)
     async def rebuild(self) -> dict[str, tuple[int, int]]:
@@ -168,7 +168,7 @@ class Writes(Calls):
         """Build a new generation of each space; `keep`: set the old files aside."""
         failed = None
         for key, space in self._store.spaces.items():
-            source, entries = space.readable(), self._store.catalogue.of_space(key)
+            source, entries = space.readable_generation(), self._store.catalogue.entries_in(key)
             if source is not None and entries:
                 try:
                     await self._rebuild_space(space, source, entries, keep=keep)
@@ -184,13 +184,13 @@ class Writes(Calls):
         self._require_room(_REBUILT * allocated(source))
         space.close()
         space.fault = "The embedded engine's store is being rebuilt: try again in a minute."
-        place, work = space.new_generation(), folder.place("rebuilding")
+        place, work = space.new_generation(), folder.new_work_folder("rebuilding")
         vectors, sparse = entries[0].vectors, entries[0].sparse_vectors
         about = {"vectors": vectors, "sparse_vectors": sparse, "optimised_points": 0}
         indexes = {field: one for entry in entries for field, one in entry.indexes.items()}
         done = False
         try:
-            with guarded("", "could not be rebuilt."):
+            with translate_errors("", "could not be rebuilt."):
                 made = about | {"indexes": indexes}
                 await asyncio.to_thread(rebuild, source, place, work, made)
                 space.switch(place, about)
@@ -261,7 +261,7 @@ class Writes(Calls):
         found = self._store.get(name)
         share = allocated(found.space.shard) * (found.count() + 1)
         self._require_room(_SMALL + share // (found.space.engine.info().points_count + 1))
-        entry = replace(self._store.new(name, declared), metadata=found.entry.metadata)
+        entry = replace(self._store.new_entry(name, declared), metadata=found.entry.metadata)
         entry = replace(entry, indexes=found.entry.indexes, created_at=found.entry.created_at)
         await self._store.index(entry, entry.indexes, self._engine.let_reads_go_first)
         vectors = {**declared["vectors"], **declared["sparse_vectors"]}
@@ -289,13 +289,13 @@ class Writes(Calls):
         found = self._store.get(collection_name)
         only = None if update_filter is None else found.where(plain(update_filter))
         mode = _MODES[update_mode or models.UpdateMode.UPSERT]
-        await self._upsert(found, await self._checked(found, points), only, mode)
+        await self._upsert(found, await self._check_batches(found, points), only, mode)
 
     @in_turn(changes=True, seconds=COPY_SECONDS)
     async def put(self, collection_name: str, points: Sequence[PlainPoint]) -> None:
         """Insert points in the form of `points_file`."""
         found = self._store.get(collection_name)
-        await self._upsert(found, await self._checked(found, points))
+        await self._upsert(found, await self._check_batches(found, points))
 
     async def _upsert(
         self,
@@ -331,7 +331,7 @@ class Writes(Calls):
         """
         found = self._store.get(collection_name)
         only = None if update_filter is None else found.where(plain(update_filter))
-        for batch in await self._checked(found, points):
+        for batch in await self._check_batches(found, points):
             converted = [
                 edge.PointVectors(stored_id(found.entry, point), types.to_vectors(vector))
                 for point, vector, _ in batch
@@ -343,7 +343,7 @@ class Writes(Calls):
             found.apply(Update.update_vectors(converted, only))
             await self._engine.let_reads_go_first()
 
-    async def _checked(
+    async def _check_batches(
         self, found: Collection, points: Sequence[Any]
     ) -> list[Sequence[PlainPoint]]:
         """The points as plain data, in batches; each is one update of the engine.

@@ -29,7 +29,7 @@ from mcp_server_qdrant.core.notation import HISTORY, cite_all, near_names, visib
 from mcp_server_qdrant.core.tasks import gather
 from mcp_server_qdrant.qdrant import marks
 from mcp_server_qdrant.qdrant.engine import Engine
-from mcp_server_qdrant.qdrant.filters import unexpired
+from mcp_server_qdrant.qdrant.filters import exclude_expired
 from mcp_server_qdrant.qdrant.legs import KnownModels, dated_paths, dense_leg, sparse_leg
 from mcp_server_qdrant.qdrant.payload import EXPIRES, UPDATED_KEY
 from mcp_server_qdrant.qdrant.read.newest import last_update
@@ -74,7 +74,7 @@ class Catalog:
     _last: Targets = field(default_factory=Targets)  # of the last request
     _look_ups: dict[str, asyncio.Task[Target]] = field(default_factory=dict)
     _gate: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, AT_ONCE))
-    _told: set[tuple[str, str]] = field(default_factory=set)  # already logged
+    _logged: set[tuple[str, str]] = field(default_factory=set)  # already logged
 
     async def names(self) -> tuple[str, ...]:
         """The visible collections, sorted; at most two seconds old."""
@@ -87,7 +87,7 @@ class Catalog:
         except KeyRefused:
             raise
         except AccessRefused as refusal:
-            known = await self._readable(refusal)
+            known = await self._readable_named(refusal)
         if unknown := {one for one in self.allowed if not _is_glob(one)}.difference(known):
             aliases = await self._aliases()
             self._renamed = frozenset(aliases[one] for one in unknown if one in aliases)
@@ -96,7 +96,7 @@ class Catalog:
             self._names = (self.clock() + NAMES_SECONDS, names)
         return names
 
-    async def _readable(self, refusal: AccessRefused) -> list[str]:
+    async def _readable_named(self, refusal: AccessRefused) -> list[str]:
         """The collections named in the settings, for a key that may not list them.
 
         Raises AccessRefused if the key may read none of them.
@@ -114,7 +114,7 @@ class Catalog:
         """Whether the allow-list has this collection."""
         return visible_in(self.allowed, name) or name in self._renamed
 
-    async def real(self, name: str) -> str:
+    async def resolve_alias(self, name: str) -> str:
         """The collection that an alias stands for; any other name as it is."""
         if name in self._infos or name in await self.names():
             return name
@@ -136,20 +136,20 @@ class Catalog:
         was not named and was just deleted.
         """
         if wanted is not None:
-            names = await self._selected(wanted)
+            names = await self._select(wanted)
         elif self.default is None:
             names = [*await self.names()]
         else:
-            names = [await self.real(self.default)] if await self.exists(self.default) else []
-        found = await self._resolved(names)
+            names = [await self.resolve_alias(self.default)] if await self.exists(self.default) else []
+        found = await self._resolve_names(names)
         for name in names:
             if name not in found and name in (wanted or ()):
-                raise UnknownCollection(name, await self.near(name))
+                raise UnknownCollection(name, await self.similar_names(name))
         if (targets := (*found.values(),)) != self._last:
             self._last = Targets(targets)
         return self._last
 
-    async def covered(self) -> Targets:
+    async def default_targets(self) -> Targets:
         """The targets of a search that names none, in the client's folder; caches no names."""
         names = self._names
         scope = await self.scope()
@@ -157,20 +157,20 @@ class Catalog:
         self._names = names
         return found
 
-    async def _resolved(self, names: Sequence[str]) -> dict[str, Target]:
+    async def _resolve_names(self, names: Sequence[str]) -> dict[str, Target]:
         """Resolve these collections; deleted ones are left out."""
         now, never = self.clock(), (0.0, None)
         found = {
             name: known[1]
             if (known := self._targets.get(name, never))[0] > now
-            else self._known(name)
+            else self._cached_target(name)
             for name in names
         }
         new = [name for name, target in found.items() if target is None]
         found |= zip(new, await asyncio.gather(*map(self._unless_gone, new)), strict=True)
         return {name: target for name, target in found.items() if target}
 
-    async def usual(self, folder: Path | None = None) -> list[str]:
+    async def default_names(self, folder: Path | None = None) -> list[str]:
         """What a search covers if it names no collections: names or a glob.
 
         Those of the folder's scope, else the default one, else all.
@@ -178,53 +178,53 @@ class Catalog:
         scope = await self.scope(folder)
         return [*scope.names] if scope else [self.default or "*"]
 
-    async def home(self, folder: Path | None = None) -> list[str]:
+    async def folder_collections(self, folder: Path | None = None) -> list[str]:
         """The collections of this folder, or of the nearest parent that has any."""
-        _, around = await self._around(folder or self._here())
+        _, around = await self._folders_around(folder or self._folder_of_client())
         depth = max((len(one.parts) for one in around.values()), default=0)
         return [name for name, one in around.items() if len(one.parts) == depth]
 
     async def scope(self, folder: Path | None = None) -> Scope | None:
         """What a search covers in that folder, or where the client is; None: in no project."""
-        place = folder or self._here()
-        known, around = await self._around(place)
+        place = folder or self._folder_of_client()
+        known, around = await self._folders_around(place)
         if not around or place is None:
             return None
         return scope_of(place, known, around, self.default or MEMORY)
 
-    async def _around(
+    async def _folders_around(
         self, place: Path | None
     ) -> tuple[Mapping[str, Sequence[Path]], Mapping[str, Path]]:
         """Collection -> all its folders, and collection -> its innermost folder with the place."""
         if place is None:
             return {}, {}
-        names = [*await self._resolved(await self.names())]
+        names = [*await self._resolve_names(await self.names())]
         known = {name: marks.folders(self._metadata(name)) for name in names}
         return known, marks.around(place, known)
 
-    async def place(self) -> str | None:
+    async def storing_collection(self) -> str | None:
         """The collection that texts are stored in if none is named; None if there is none.
 
         Raises RequestError if the folder has several.
         """
-        home = await self.home()
+        home = await self.folder_collections()
         if self.default in home or not home:
-            return self.default and await self.real(self.default)
+            return self.default and await self.resolve_alias(self.default)
         if len(home) > 1:
             raise RequestError(f"This folder has several collections: name {' or '.join(home)}.")
         return home[0]
 
-    async def renamed(self) -> list[str]:
+    async def find_renamed(self) -> list[str]:
         """The collections that may belong to the client's folder because it was renamed."""
-        if (here := self._here()) is None or await self.home():
+        if (here := self._folder_of_client()) is None or await self.folder_collections():
             return []
         marked = {name: self._metadata(name) for name in await self.names()}
-        return await asyncio.to_thread(marks.renamed, here, marked)
+        return await asyncio.to_thread(marks.find_renamed, here, marked)
 
-    def _here(self) -> Path | None:
+    def _folder_of_client(self) -> Path | None:
         return self.folder or client_folder()
 
-    async def _selected(self, patterns: Sequence[str]) -> list[str]:
+    async def _select(self, patterns: Sequence[str]) -> list[str]:
         """The names that the patterns select (default: all), minus those of `-patterns`."""
         dashed = [one for one in patterns if one.startswith("-")]
         named = await self.names() if dashed else ()
@@ -240,15 +240,15 @@ class Catalog:
                 matches = re.compile(translate(pattern)).match
                 chosen.update(dict.fromkeys(filter(matches, await self.names())))
             elif await self.exists(pattern):
-                chosen[await self.real(pattern)] = None
+                chosen[await self.resolve_alias(pattern)] = None
             else:
-                containing = [f"*{pattern}*"] if await self.matching(pattern) else []
-                raise UnknownCollection(pattern, await self.near(pattern) or containing)
+                containing = [f"*{pattern}*"] if await self.names_matching(pattern) else []
+                raise UnknownCollection(pattern, await self.similar_names(pattern) or containing)
         return list(chosen)
 
     async def exists(self, name: str) -> bool:
         """Whether a visible collection has this name or alias."""
-        name = await self.real(name)
+        name = await self.resolve_alias(name)
         if not self.visible(name):
             return False
         if name in self._infos or name in await self.names():
@@ -261,10 +261,10 @@ class Catalog:
         Raises UnknownCollection with the nearest names if there is none.
         """
         if not await self.exists(name):
-            raise UnknownCollection(name, await self.near(name))
-        return await self.real(name)
+            raise UnknownCollection(name, await self.similar_names(name))
+        return await self.resolve_alias(name)
 
-    async def near(self, name: str) -> list[str]:
+    async def similar_names(self, name: str) -> list[str]:
         """The visible names most similar to `name`, nearest first."""
         return near_names(name, await self.names())
 
@@ -274,14 +274,14 @@ class Catalog:
         A collection that fails or is late becomes, for a few seconds, a target without legs that
         has the reason.
         """
-        known = self._known(name)
+        known = self._cached_target(name)
         if known is not None:
             return known
         try:
             async with asyncio.timeout(LOOK_UP_SECONDS):
                 return await asyncio.shield(self._pending_look_up(name))
         except UnknownCollection:
-            raise UnknownCollection(name, await self.near(name)) from None
+            raise UnknownCollection(name, await self.similar_names(name)) from None
         except TimeoutError:
             reason = "no answer in time, try again in a moment"
         except QdrantMcpError as error:
@@ -290,7 +290,7 @@ class Catalog:
         self._targets[name] = self.clock() + FAILED_SECONDS, failed
         return failed
 
-    def _known(self, name: str) -> Target | None:
+    def _cached_target(self, name: str) -> Target | None:
         """The cached target of this name; a stale one is refreshed in the background."""
         until, target = self._targets.get(name, (0.0, None))
         if target is None or until > self.clock():
@@ -339,7 +339,7 @@ class Catalog:
             documents = (await self.client.count(name, count_filter=having)).count
         expiring = self.unindexed or EXPIRES in info.payload_schema
         if expiring:
-            live = unexpired(None, datetime.now(UTC))
+            live = exclude_expired(None, datetime.now(UTC))
             points = (await self.client.count(name, count_filter=live)).count
         dense, note = await dense_leg(self.known, name, info)
         if MODEL_KEY not in (info.config.metadata or {}):
@@ -356,8 +356,8 @@ class Catalog:
             space=getattr(info, "space", None),
             expiring=expiring,
         )
-        if (damage := marks.damage(info)) and (name, damage) not in self._told:
-            self._told.add((name, damage))
+        if (damage := marks.damage(info)) and (name, damage) not in self._logged:
+            self._logged.add((name, damage))
             logger.warning("The collection %r is damaged: %s", name, damage)
         self._infos[name] = info
         if self._look_ups.get(name) is asyncio.current_task():  # else it was written to meanwhile
@@ -367,7 +367,7 @@ class Catalog:
     async def default_expiry(self, name: str) -> str | None:
         """When texts of this collection expire by default; read from the engine, not cached."""
         info = await self.client.get_collection(name)
-        return marks.note(info.config.metadata, marks.EXPIRES_KEY)
+        return marks.first_text(info.config.metadata, marks.EXPIRES_KEY)
 
     def count_stored(self, name: str, points: int) -> None:
         """Add points just stored to the cached target, so that no look-up is needed."""
@@ -389,16 +389,16 @@ class Catalog:
         for name in list(self._infos):
             self.forget(name)
 
-    def indexed(self, name: str, key: str) -> bool:
+    def has_index(self, name: str, key: str) -> bool:
         """True if this payload key has an index in a cached collection."""
         info = self._infos.get(name)
         return info is not None and key in info.payload_schema
 
     def ours_or_indexed(self, name: str, key: str) -> bool:
         """True if we created the collection or the key has an index, so that filters work."""
-        return self.ours(name) or self.indexed(name, key)
+        return self.is_ours(name) or self.has_index(name, key)
 
-    def ours(self, name: str) -> bool:
+    def is_ours(self, name: str) -> bool:
         """True if we created the collection."""
         return MODEL_KEY in self._metadata(name)
 
@@ -419,9 +419,9 @@ class Catalog:
             and strict.enabled
             and False in (strict.unindexed_filtering_retrieve, strict.unindexed_filtering_update)
         )
-        return info.payload_schema if info and (refusing or self.ours(name)) else None
+        return info.payload_schema if info and (refusing or self.is_ours(name)) else None
 
-    async def matching(self, pattern: str | None) -> list[str]:
+    async def names_matching(self, pattern: str | None) -> list[str]:
         """The visible names that match a glob or contain the text; None: all."""
         glob = (pattern or "*").casefold()
         glob = glob if _is_glob(glob) else f"*{glob}*"
@@ -432,7 +432,7 @@ class Catalog:
         wanted = await self.names() if names is None else names
         if known := [name for name in wanted if name in self._infos]:
             await asyncio.wait(map(self._pending_look_up, known), timeout=LOOK_UP_SECONDS)
-        targets, aliases = await self._resolved(wanted), await self._aliases()
+        targets, aliases = await self._resolve_names(wanted), await self._aliases()
         described = (self._describe(one, aliases) for one in targets.values())
         return list(await asyncio.gather(*described))
 
@@ -450,14 +450,14 @@ class Catalog:
             updated_at=await self.changed_at(target.collection),
             note=(info and marks.damage(info))
             or "; ".join(filter(None, notes))
-            or marks.note(metadata, marks.IMPORTED_KEY),
-            description=marks.note(metadata, marks.DESCRIPTION_KEY),
-            expires=marks.note(metadata, marks.EXPIRES_KEY),
+            or marks.first_text(metadata, marks.IMPORTED_KEY),
+            description=marks.first_text(metadata, marks.DESCRIPTION_KEY),
+            expires=marks.first_text(metadata, marks.EXPIRES_KEY),
         )
 
     async def changed_at(self, name: str) -> str | None:
         """When the newest point was written; None without an index."""
-        return await last_update(self.client, name) if self.indexed(name, UPDATED_KEY) else None
+        return await last_update(self.client, name) if self.has_index(name, UPDATED_KEY) else None
 
     async def close(self) -> None:
         """Cancel pending look-ups."""

@@ -16,7 +16,7 @@ import numpy as np
 from mcp_server_qdrant.core.datatypes import DenseLeg, Document, Sample, Payload, PointId, Target
 from mcp_server_qdrant.core.notation import document_id
 from mcp_server_qdrant.qdrant.engine import Engine, Point
-from mcp_server_qdrant.qdrant.filters import unexpired
+from mcp_server_qdrant.qdrant.filters import exclude_expired
 from mcp_server_qdrant.qdrant.legs import vector_of
 from mcp_server_qdrant.qdrant.paging import pages
 from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, VERSION_KEY, document_of, title_of
@@ -36,21 +36,21 @@ POINT = ("ids", "documents", "titles", "snippets", "texts", "facts")  # columns 
 FACTS, FACT = 16, 40  # values kept of a payload, and characters of one
 
 
-class Drawer:
+class Sampler:
     """Reads random points of collections, and the vectors of given points."""
 
     def __init__(self, client: Engine, content_fields: Sequence[str]) -> None:
         self._client = client
         self._fields = content_fields
 
-    async def draw(self, target: Target, count: int) -> Sample:
+    async def sample(self, target: Target, count: int) -> Sample:
         """`count` points of the target, or all if it has fewer. It must have a dense leg."""
         assert target.dense is not None
         leg, name = target.dense, target.collection
         points: list[tuple[Any, ...]] = []
         vectors, without = [np.zeros((0, leg.size), np.float32)], 0
         shown = self._scroll_arguments(target, leg)
-        async with aclosing(at_random(self._client, target, count, PAGE, **shown)) as found:
+        async with aclosing(sample_pages(self._client, target, count, PAGE, **shown)) as found:
             async for records in found:
                 page = []
                 for record in records:
@@ -75,7 +75,7 @@ class Drawer:
         """
         fields = paths_of(self._fields, target.collection)
         read, shown = 0, [*keys_of(self._fields, target.collection), "title", "metadata.title"]
-        found = at_random(self._client, target, MOST_TEXTS, TEXTS, with_payload=shown)
+        found = sample_pages(self._client, target, MOST_TEXTS, TEXTS, with_payload=shown)
         async with aclosing(found):
             async for records in found:
                 yield [text for one in records if (text := _text(one.payload or {}, fields))]
@@ -107,7 +107,7 @@ def _text(payload: Payload, fields: Sequence[str]) -> str:
     return (f"{title}\n{text}" if title else text)[:LONGEST_TEXT]
 
 
-async def at_random(
+async def sample_pages(
     client: Engine, target: Target, count: int, size: int, **shown: Any
 ) -> AsyncGenerator[list[Point]]:
     """`count` points of the target in pages of `size`, or all if it has fewer.
@@ -115,7 +115,7 @@ async def at_random(
     `shown` says what of them, as `scroll` takes it. Texts that have expired are left out.
     """
     name = target.collection
-    live = unexpired(None, datetime.now(UTC)) if target.expiring else None
+    live = exclude_expired(None, datetime.now(UTC)) if target.expiring else None
     if target.points <= count:
         async for records in pages(client, name, size, live, **shown):
             yield records

@@ -14,7 +14,7 @@ from mcp_server_qdrant.core.errors import InvalidFilter, RequestError
 from mcp_server_qdrant.core.notation import cite_all
 from mcp_server_qdrant.core.tasks import gather
 from mcp_server_qdrant.qdrant.engine import Engine
-from mcp_server_qdrant.qdrant.filters import bare, conditions, unexpired
+from mcp_server_qdrant.qdrant.filters import bare_path, conditions, exclude_expired
 from mcp_server_qdrant.qdrant.payload import EXPIRES, writer
 
 MOST_COLLECTIONS = 16  # whose keys are listed in an error
@@ -55,7 +55,7 @@ class Facets:
 
     async def _values(self, collection: str, key: str, limit: int) -> list[str]:
         expiring = self.indexed(collection, EXPIRES)
-        live = unexpired(None, datetime.now(UTC)) if expiring else None
+        live = exclude_expired(None, datetime.now(UTC)) if expiring else None
         try:
             response = await self.client.facet(collection, key, live, limit=limit)
         except RequestError:
@@ -97,7 +97,7 @@ def _filter_keys(raw: Mapping[str, Any]) -> Iterator[str]:
     """The keys of a filter's conditions; for a nested condition, its list's key."""
     for inside, condition in conditions(raw):
         key = condition.get("key") or (condition.get("nested") or {}).get("key")
-        if isinstance(key, str) and not inside and bare(key).split(".")[0] != OUR_OWN:
+        if isinstance(key, str) and not inside and bare_path(key).split(".")[0] != OUR_OWN:
             yield key
 
 

@@ -49,60 +49,60 @@ class Lookup:
         characters; with `whole` so does the id of a first point. Without `collection`, all visible
         ones are searched. Raises BackendError if no collection answered, RequestError like `full`.
         """
-        full = await self.full(ids, collection)
+        full = await self.complete_ids(ids, collection)
         wanted = dict.fromkeys(full)
         begun = {point for one, point in zip(ids, full, strict=True) if whole or first_id(one)}
 
         async def look(name: str) -> dict[str, Document]:
             """One request, and one more for each document of several parts."""
-            found = await self.named(name, list(wanted))
+            found = await self.find_in(name, list(wanted))
             for one, document in found.items():
                 alone = one not in begun or document.chunk > 0
                 if alone and document.id == as_point_id(one):
                     found[one] = await self._with_neighbours(document, neighbours)
                 else:
-                    found[one] = await self._whole(document, room)
+                    found[one] = await self._read_whole(document, room)
             return found
 
-        answers, failed = await gather(await self._places(collection), look)
+        answers, failed = await gather(await self._collections(collection), look)
         failures = [f"{cite(name)}: {error}" for name, error in failed.items()]
         if failures and not answers:
             raise BackendError(f"No collection could be read: {failures[0]}")
         found = [named[one] for one in wanted for named in answers.values() if one in named]
-        found = await self.points.standing(found)
+        found = await self.points.check_heirs(found)
         once = {(d.collection, d.id, d.start, d.end): d for d in found}
         missing = [one for one in wanted if not any(one in named for named in answers.values())]
         return list(once.values()), missing, failures
 
-    async def full(self, ids: Sequence[str], collection: str | None = None) -> list[str]:
+    async def complete_ids(self, ids: Sequence[str], collection: str | None = None) -> list[str]:
         """Complete short ids and ids of parts; other ids stay as they are.
 
         Raises RequestError for an ambiguous id.
         """
-        return [await self._full(one, collection) for one in ids]
+        return [await self._complete_id(one, collection) for one in ids]
 
-    async def _full(self, one: str, collection: str | None) -> str:
+    async def _complete_id(self, one: str, collection: str | None) -> str:
         if numbered := part_of(one):
-            return await self._part(one, *numbered, collection)
+            return await self._point_of_part(one, *numbered, collection)
         if first_id(one) is None:
             return one
-        names = await self._places(collection)
-        found, _ = await gather(names, partial(self.points.beginning, short=one))
+        names = await self._collections(collection)
+        found, _ = await gather(names, partial(self.points.ids_with_prefix, short=one))
         known = sorted({point for points in found.values() for point in points})
         if len(known) > 1:
             raise RequestError(f"Several ids begin with {one}: {', '.join(known)}. Say which.")
         return known[0] if known else one
 
-    async def _part(
+    async def _point_of_part(
         self, numbered: str, text: str, number: int, chunks: int, collection: str | None
     ) -> str:
         """The point id for `id:2/9`.
 
         Unchanged if that is a caller's own id, or if the text now has another number of parts.
         """
-        whole, points = await self._full(text, collection), dict[str, str]()
-        look = partial(self.named, ids=[numbered, whole])
-        answers, _ = await gather(await self._places(collection), look)
+        whole, points = await self._complete_id(text, collection), dict[str, str]()
+        look = partial(self.find_in, ids=[numbered, whole])
+        answers, _ = await gather(await self._collections(collection), look)
         for name, named in answers.items():
             first = named.get(whole)
             if first and numbered not in named and first.chunks == chunks >= number:
@@ -115,25 +115,25 @@ class Lookup:
             )
         return next(iter(points.values()), numbered)
 
-    async def _places(self, collection: str | None) -> Sequence[str]:
+    async def _collections(self, collection: str | None) -> Sequence[str]:
         if collection is None:
             return await self.catalog.names()
         return [await self.catalog.check_exists(collection)]
 
-    async def one(self, wanted: str, collections: Sequence[str] | None = None) -> Document:
+    async def find_one(self, wanted: str, collections: Sequence[str] | None = None) -> Document:
         """A part of the text with this id, in the collection if a single one is named.
 
         Raises RequestError if it is missing or in several, BackendError like `located`.
         """
         named = collections[0] if collections and len(collections) == 1 else None
         known = named if named in await self.catalog.names() else None
-        found, _ = await self.located([wanted], known, refusal="")
+        found, _ = await self.locate([wanted], known, refusal="")
         if not found:
-            elsewhere = await self.elsewhere([wanted], known) if known else ""
+            elsewhere = await self.describe_elsewhere([wanted], known) if known else ""
             raise RequestError(elsewhere or NO_TEXT.format(wanted))
         return found[0]
 
-    async def elsewhere(self, ids: Sequence[str], collection: str) -> str:
+    async def describe_elsewhere(self, ids: Sequence[str], collection: str) -> str:
         """A sentence naming the other collections that have these ids; "" if there are none."""
         found: list[Document] = []
         with suppress(QdrantMcpError):
@@ -141,7 +141,7 @@ class Lookup:
         there = cite_all(sorted({one.collection for one in found}))
         return there and f"Not in {cite(collection)}, but in {there}: name that collection."
 
-    async def located(
+    async def locate(
         self,
         ids: Sequence[str],
         collection: str | None = None,
@@ -153,9 +153,9 @@ class Lookup:
         Raises RequestError if an id is in several collections and none was named, BackendError if
         a collection that may have it could not be read.
         """
-        wanted = list(dict.fromkeys(await self.full(ids, collection)))
-        names = await self._places(collection)
-        answers, failed = await gather(names, partial(self.named, ids=wanted))
+        wanted = list(dict.fromkeys(await self.complete_ids(ids, collection)))
+        names = await self._collections(collection)
+        answers, failed = await gather(names, partial(self.find_in, ids=wanted))
         for name, error in failed.items():
             raise BackendError(f"{refusal}{cite(name)} could not be read: {error}")
         found: list[Document] = []
@@ -183,7 +183,7 @@ class Lookup:
             )
         return found or [head]
 
-    async def named(self, collection: str, ids: Sequence[str]) -> dict[str, Document]:
+    async def find_in(self, collection: str, ids: Sequence[str]) -> dict[str, Document]:
         """Id -> its point, or the first part of the document with that id.
 
         Takes one request, and another if there are further parts: a part of a replaced version
@@ -193,7 +193,7 @@ class Lookup:
         firsts = {wanted: self.points.identify(collection, wanted, 0) for wanted in ids}
         asked = {*firsts.values(), *(point for point in points.values() if point is not None)}
         found = await self.points.by_id(collection, list(asked))
-        current = await self.points.current(found)
+        current = await self.points.current_parts(found)
         by_id: dict[PointId | None, Document | None]
         by_id = {old.id: now for old, now in zip(found, current, strict=True)}
         either = {one: by_id.get(points[one]) or by_id.get(firsts[one]) for one in ids}
@@ -206,7 +206,7 @@ class Lookup:
         """
         return await self.points.matching(collection, parse(where))
 
-    async def _whole(self, first: Document, room: int | None) -> Document:
+    async def _read_whole(self, first: Document, room: int | None) -> Document:
         """The document with this first part, as much of it as fits."""
         for _ in range(RACES):
             chunks, lacking = await self._parts(first, room)
@@ -216,7 +216,7 @@ class Lookup:
             if now is None or now.version == first.version:
                 break
             first = now  # replaced during the read
-        return joined(chunks, first, lacking=lacking) if chunks else first
+        return join_chunks(chunks, first, lacking=lacking) if chunks else first
 
     async def _parts(self, first: Document, room: int | None) -> tuple[list[Document], bool]:
         """The parts that fit, in order, and whether any is missing."""
@@ -247,10 +247,10 @@ class Lookup:
         parts = await self.points.parts(document, first, last)
         if len(parts) <= last - first:
             return document  # replaced during the read
-        return joined(parts, document)
+        return join_chunks(parts, document)
 
 
-def joined(chunks: Sequence[Document], like: Document, *, lacking: bool = False) -> Document:
+def join_chunks(chunks: Sequence[Document], like: Document, *, lacking: bool = False) -> Document:
     """Join consecutive chunks, dropping their overlaps; all other fields are those of `like`.
 
     `lacking`: some are missing.

@@ -18,7 +18,7 @@ from mcp_server_qdrant.core.forms import comparable
 from mcp_server_qdrant.core.notation import parse_time, time_of
 from mcp_server_qdrant.qdrant.edge.plain import plain
 from mcp_server_qdrant.qdrant.engine import Engine, Point
-from mcp_server_qdrant.qdrant.filters import bare, both, conditions, dated, unexpired
+from mcp_server_qdrant.qdrant.filters import bare_path, both, conditions, restrict_to_period, exclude_expired
 from mcp_server_qdrant.qdrant.paging import pages
 from mcp_server_qdrant.qdrant.payload import CHUNK_KEY, FILE_KEY, UPDATED_KEY, title_of
 from mcp_server_qdrant.qdrant.texts import keys_of, paths_of, text_at
@@ -51,7 +51,7 @@ class Newest:
         self._shown = [*dates, CHUNK_KEY, FILE_KEY, "doc.dated"]
         self._content = content_fields
 
-    async def listed(
+    async def list_newest(
         self,
         target: Target,
         where: models.Filter | None,
@@ -65,24 +65,24 @@ class Newest:
         """
         content = paths_of(self._content, target.collection)
         parts = bool(phrases) or _asks_for_words(where, content)
-        condition = dated(where, period, target.dates or self._dates, changed=True)
+        condition = restrict_to_period(where, period, target.dates or self._dates, changed=True)
         condition = self._live(target, condition)
         if not target.dates or phrases:
-            return await self._scanned(target.collection, condition, limit, parts, phrases)
-        return await self._ordered(target, condition if parts else both(_FIRST, condition), limit)
+            return await self._scan(target.collection, condition, limit, parts, phrases)
+        return await self._read_ordered(target, condition if parts else both(_FIRST, condition), limit)
 
-    async def undated(self, target: Target, where: models.Filter | None) -> int:
+    async def count_undated(self, target: Target, where: models.Filter | None) -> int:
         """The number of matching texts without any date."""
-        some = dated(None, Period(None, LATEST), target.dates or self._dates)
+        some = restrict_to_period(None, Period(None, LATEST), target.dates or self._dates)
         without = both(models.Filter(must_not=[some, *(_FIRST.must_not or ())]), where)
         without = self._live(target, without)
         return int((await self._client.count(target.collection, count_filter=without)).count)
 
     def _live(self, target: Target, where: Any) -> Any:
         """The filter, restricted to unexpired texts if some may expire."""
-        return unexpired(where, self._now()) if target.expiring else where
+        return exclude_expired(where, self._now()) if target.expiring else where
 
-    async def _ordered(self, target: Target, condition: models.Filter | None, limit: int) -> NewestPoints:
+    async def _read_ordered(self, target: Target, condition: models.Filter | None, limit: int) -> NewestPoints:
         """List by the date indexes, one after the other; points without the date come later."""
         name, left = target.collection, condition
         total = (await self._client.count(name, count_filter=condition)).count
@@ -107,9 +107,9 @@ class Newest:
                 left = both(models.Filter(must_not=[with_it]), left)
         if UPDATED_KEY in target.dates and total > limit:  # recently changed texts may be missing
             await read(condition, limit, UPDATED_KEY)
-        return NewestPoints(self._timed(records), total)
+        return NewestPoints(self._with_times(records), total)
 
-    async def _scanned(
+    async def _scan(
         self,
         name: str,
         condition: models.Filter | None,
@@ -124,8 +124,8 @@ class Newest:
         if phrases:
             shown = [*shown, *keys_of(self._content, name), "title", "name", "metadata"]
         async for page in pages(self._client, name, PAGE, condition, with_payload=shown):
-            some = [one for one in page if parts or not _further(one)]
-            found += self._timed(one for one in some if _has(phrases, one, content))
+            some = [one for one in page if parts or not _is_further(one)]
+            found += self._with_times(one for one in some if _has_phrases(phrases, one, content))
             read += len(page)
             if read >= most or (seconds_left() or math.inf) < SPARE_SECONDS:
                 complete = len(page) < PAGE
@@ -133,7 +133,7 @@ class Newest:
         newest = nlargest(limit, found, key=lambda point: point[1] or EARLIEST)
         return NewestPoints(newest, len(found), complete)
 
-    def _timed(self, records: Iterable[Point]) -> list[tuple[PointId, datetime | None]]:
+    def _with_times(self, records: Iterable[Point]) -> list[tuple[PointId, datetime | None]]:
         """(id, time) of each point, without duplicates: a field may hold several dates.
 
         A dated text counts by its last change. Undated texts come last, by the time of their file.
@@ -153,17 +153,17 @@ class Newest:
 def _asks_for_words(where: models.Filter | None, content: Container[str]) -> bool:
     """True for a filter on the text, which a further part may match and the first part not."""
     asked = conditions(plain(where)) if where is not None else ()
-    return any(inside + bare(one.get("key", "")) in content for inside, one in asked)
+    return any(inside + bare_path(one.get("key", "")) in content for inside, one in asked)
 
 
-def _has(phrases: Sequence[re.Pattern[str]], record: Point, content: Sequence[str]) -> bool:
+def _has_phrases(phrases: Sequence[re.Pattern[str]], record: Point, content: Sequence[str]) -> bool:
     """Whether all phrases are in the text or the title of a point."""
     found = text_at(record.payload, content)
     text = comparable(f"{found[1] if found else ''}\n{title_of(record.payload) or ''}")
     return all(phrase.search(text) for phrase in phrases)
 
 
-def _further(record: Point) -> bool:
+def _is_further(record: Point) -> bool:
     doc = (record.payload or {}).get("doc")
     return isinstance(doc, dict) and bool(doc.get("chunk"))
 

@@ -17,7 +17,7 @@ from mcp_server_qdrant.core.errors import UnknownCollection
 from mcp_server_qdrant.core.expiry import is_expired
 from mcp_server_qdrant.core.notation import Identify, first_id, point_id, sibling_id
 from mcp_server_qdrant.qdrant.engine import Engine, Point, Shown
-from mcp_server_qdrant.qdrant.filters import among, equal, one_of
+from mcp_server_qdrant.qdrant.filters import has_id, equal, one_of
 from mcp_server_qdrant.qdrant.legs import vector_of
 from mcp_server_qdrant.qdrant.paging import pages
 from mcp_server_qdrant.qdrant.payload import (
@@ -85,14 +85,14 @@ class PointReader:
             for record in records
         ]
 
-    async def beginning(self, collection: str, short: str) -> list[str]:
+    async def ids_with_prefix(self, collection: str, short: str) -> list[str]:
         """At most two ids with this prefix; ids are scrolled in order."""
         records, _ = await self._client.scroll(
             collection, limit=2, offset=first_id(short), with_payload=False
         )
         return [str(one.id) for one in records if str(one.id).startswith(short)]
 
-    def as_read(self, part: Document) -> Document:
+    def as_stored(self, part: Document) -> Document:
         """A part made in this process, in the form in which it would be read back."""
         return document_of(
             part.collection, part.id, stored_payload(part), self._content_fields, self.identify
@@ -103,7 +103,7 @@ class PointReader:
         found = await self.by_id(collection, [self.identify(collection, document, 0)])
         return found[0] if found else None
 
-    async def heir(self, one: Document) -> Document | None:
+    async def find_heir(self, one: Document) -> Document | None:
         """The text that superseded this one; None if there is none, or it is deleted or expired."""
         ids = [] if one.heir is None else [one.heir]
         with suppress(UnknownCollection):
@@ -117,10 +117,10 @@ class PointReader:
         found = await self.matching(collection, where, whole=True)
         return [one for one in found if one.chunk == 0 and not one.superseded_in]
 
-    async def standing(self, found: Sequence[Document]) -> list[Document]:
+    async def check_heirs(self, found: Sequence[Document]) -> list[Document]:
         """The documents; those whose heir is gone count as not superseded."""
         return [
-            one if one.heir is None or await self.heir(one) else one._replace(heir=None)
+            one if one.heir is None or await self.find_heir(one) else one._replace(heir=None)
             for one in found
         ]
 
@@ -140,7 +140,7 @@ class PointReader:
         numbers = range(first, text.chunks if last is None else last + 1)
         return [sibling_id(text, number) for number in numbers]
 
-    async def current(self, found: Sequence[Document]) -> list[Document | None]:
+    async def current_parts(self, found: Sequence[Document]) -> list[Document | None]:
         """For each part, itself if it belongs to the current version, else the first part.
 
         None if there is no first part: it was deleted, or a write was interrupted or is under way.
@@ -155,20 +155,20 @@ class PointReader:
             for part in found
         ]
 
-    async def unchanged(self, seen: Sequence[Document]) -> list[PointId]:
+    async def find_unchanged(self, seen: Sequence[Document]) -> list[PointId]:
         """Those of these points of one collection that are as they were seen."""
         now = await self.by_id(seen[0].collection, [one.id for one in seen]) if seen else []
         present = {one.id: one.revision for one in now}
         return [one.id for one in seen if present.get(one.id) == one.revision]
 
-    async def existing(self, collection: str, ids: Sequence[PointId]) -> int:
+    async def count_existing(self, collection: str, ids: Sequence[PointId]) -> int:
         """How many of these points exist."""
-        return await self.count(collection, models.Filter(must=[among(ids)])) if ids else 0
+        return await self.count(collection, models.Filter(must=[has_id(ids)])) if ids else 0
 
     async def is_whole(self, head: Document, further: Sequence[PointId]) -> bool:
         """Whether the first part still has this version and all of these parts exist."""
-        first = models.Filter(must=[among([head.id]), equal(VERSION_KEY, head.version)])
-        where = models.Filter(should=[first, among(further)])
+        first = models.Filter(must=[has_id([head.id]), equal(VERSION_KEY, head.version)])
+        where = models.Filter(should=[first, has_id(further)])
         return await self.count(head.collection, where) == 1 + len(further)
 
     async def count(self, collection: str, where: models.Filter | None = None) -> int:
@@ -198,39 +198,39 @@ class PointReader:
                 break
         return found[:most]
 
-    async def placed(self, collection: str, ids: Sequence[PointId]) -> list[Document]:
+    async def find_parts(self, collection: str, ids: Sequence[PointId]) -> list[Document]:
         """The existing ones of these points, as `matching` returns them."""
-        return await self.matching(collection, models.Filter(must=[among(ids)])) if ids else []
+        return await self.matching(collection, models.Filter(must=[has_id(ids)])) if ids else []
 
     async def pending(self, collection: str, most: int) -> list[Document]:
         """Points stored while no model was available, at most `most`."""
         where = models.Filter(must=[equal(PENDING_KEY, PENDING)])
         return await self.matching(collection, where, most, whole=True)
 
-    async def further(self, head: Document) -> list[Document]:
+    async def further_parts(self, head: Document) -> list[Document]:
         """All further parts of a document, of any version, without their texts."""
         further = models.FieldCondition(key=CHUNK_KEY, range=models.Range(gte=1))
         where = models.Filter(must=[equal(DOCUMENT_KEY, head.document), further])
         found = await self.matching(head.collection, where)
         return [part for part in found if part.head == head.id]
 
-    async def settled(self, head: Document, ids: Sequence[PointId] | None = None) -> list[Document]:
+    async def settled_parts(self, head: Document, ids: Sequence[PointId] | None = None) -> list[Document]:
         """The further parts of a text, of any version or with these ids, without writing mark.
 
         If the first part is read afterwards, those of another version than its own are orphans:
         the parts of a later replacement still had the mark.
         """
-        further = self.further(head) if ids is None else self.placed(head.collection, ids)
+        further = self.further_parts(head) if ids is None else self.find_parts(head.collection, ids)
         return [one for one in await further if one.writing is None]
 
-    async def of_files(
+    async def file_points(
         self, collection: str, sources: Iterable[str]
     ) -> list[tuple[PointId, Payload]]:
         """(id, `doc` of the payload) for each point of files of these sources."""
         found = pages(self._client, collection, PAGE, _of_sources(sources), with_payload=["doc"])
         return [(p.id, (p.payload or {}).get("doc", {})) async for page in found for p in page]
 
-    async def count_of_files(self, collection: str, sources: Iterable[str]) -> int:
+    async def count_file_points(self, collection: str, sources: Iterable[str]) -> int:
         """The number of points of files of these sources."""
         return await self.count(collection, _of_sources(sources))
 

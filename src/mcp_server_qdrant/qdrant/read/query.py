@@ -33,8 +33,8 @@ from mcp_server_qdrant.core.datatypes import (
 from mcp_server_qdrant.core.dates import DATES, Period
 from mcp_server_qdrant.core.errors import EngineTimeout, QdrantMcpError
 from mcp_server_qdrant.qdrant.edge.plain import plain
-from mcp_server_qdrant.qdrant.engine import Answer, Ask, Corpus, Engine, Leg, Plain
-from mcp_server_qdrant.qdrant.filters import among, both, dated, equal, one_of, parse, unexpired
+from mcp_server_qdrant.qdrant.engine import Candidates, Ask, Corpus, Engine, Leg, Plain
+from mcp_server_qdrant.qdrant.filters import has_id, both, restrict_to_period, equal, one_of, parse, exclude_expired
 from mcp_server_qdrant.qdrant.legs import vector_of
 from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, PROJECT_KEY, VERSION_KEY
 from mcp_server_qdrant.qdrant.read.scope import Scope
@@ -88,7 +88,7 @@ class Queries:
         parsed = parse(raw)
         return both(_points_of(within), parsed) if within else parsed
 
-    def without(
+    def exclude_versions(
         self, condition: models.Filter | None, replaced: Iterable[Document]
     ) -> models.Filter | None:
         """The condition, excluding the further parts of these replaced versions.
@@ -103,11 +103,11 @@ class Queries:
                 one_of(DOCUMENT_KEY, sorted({str(doc.document) for doc in known})),
                 one_of(VERSION_KEY, sorted({str(doc.version) for doc in known})),
             ],
-            must_not=[among(sorted({str(doc.head) for doc in known}))],
+            must_not=[has_id(sorted({str(doc.head) for doc in known}))],
         )
         return both(models.Filter(must_not=[parts]), condition)
 
-    def confined(self, scope: Scope | None) -> Mapping[str, models.Filter]:
+    def scope_filters(self, scope: Scope | None) -> Mapping[str, models.Filter]:
         """Collection -> the condition on its texts, for collections partly in the scope."""
         if scope is None:
             return {}
@@ -144,8 +144,8 @@ class Queries:
             expiring: bool,  # noqa: FBT001
         ) -> Plain | None:
             whole = both(own[key], condition) if own[key] else condition
-            narrowed = dated(whole, period, dates, then=True)
-            narrowed = unexpired(narrowed, self.now()) if expiring else narrowed
+            narrowed = restrict_to_period(whole, period, dates, then=True)
+            narrowed = exclude_expired(narrowed, self.now()) if expiring else narrowed
             narrowed = _restrict_to_tags(tags, narrowed) if tags else narrowed
             return None if narrowed is None else plain(narrowed)
 
@@ -175,7 +175,7 @@ class Queries:
                     if self._fields
                     else (),
                     corpus=tuple(searched[_corpus(target)]),
-                    kept=best.number if best and comparable else 0,
+                    keep_best=best.number if best and comparable else 0,
                 )
             )
         answers = await in_time(asks, self._client.candidates, seconds)
@@ -190,7 +190,7 @@ class Queries:
         return scored, failed
 
     async def _cosines(
-        self, leg: DenseLeg | None, query: Dense | None, answer: Answer, seconds: float
+        self, leg: DenseLeg | None, query: Dense | None, answer: Candidates, seconds: float
     ) -> dict[Place, float]:
         """The cosines of the candidates from their vectors, for a distance without a formula."""
         if leg is None or query is None or leg.distance != "manhattan":
@@ -287,7 +287,7 @@ def _corpus(target: Target) -> tuple[Any, ...]:
 
 def _points_of(text: Document) -> models.Filter:
     """A filter for the points of a text."""
-    of = among([text.id]) if text.document is None else equal(DOCUMENT_KEY, text.document)
+    of = has_id([text.id]) if text.document is None else equal(DOCUMENT_KEY, text.document)
     return models.Filter(must=[of])
 
 
@@ -329,7 +329,7 @@ def _join_scores(
     targets: Sequence[Target],
     query: LegQuery,
     ask: Ask,
-    answer: Answer,
+    answer: Candidates,
     known: Mapping[Place, float],
 ) -> Scored:
     """The candidates with the scores of the legs that were searched; some cosines are `known`."""
@@ -343,7 +343,7 @@ def _join_scores(
         bm25 = next(scores, None) or 0.0 if words else None
         candidates.append(Candidate(*place, found.rrf, cos, bm25, found.payload, found.current))
     answered = [target for target in targets if target.collection not in answer.failed]
-    full = len(candidates) >= min(ask.limit, ask.kept or ask.limit)
+    full = len(candidates) >= min(ask.limit, ask.keep_best or ask.limit)
     return Scored(answered, candidates, full, answer.damage)
 
 

@@ -25,7 +25,7 @@ from mcp_server_qdrant.qdrant.errors import (
     status_of,
 )
 from mcp_server_qdrant.qdrant.questions import SearchClient
-from mcp_server_qdrant.qdrant.server.rest import CALLS, LARGEST, RestLine
+from mcp_server_qdrant.qdrant.server.rest import CALLS, LARGEST, RestClient
 
 PAUSES = (0.05, 0.25)  # seconds before the second and the third try
 SHARE = 48  # parallel requests per caller; unlimited without authentication
@@ -59,7 +59,7 @@ class RemoteClient(SearchClient):
         )
         self._timeout = timeout
         host = self.http.client.host
-        self._rest = None if _has_proxy(host) else RestLine(host, api_key)
+        self._rest = None if _has_proxy(host) else RestClient(host, api_key)
         self.lean = self._rest is not None
         self._knows_corpus = False
         self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
@@ -68,7 +68,7 @@ class RemoteClient(SearchClient):
     async def _send(self, name: str, *args: Any, **kwargs: Any) -> Any:
         reads = name in CALLS
         # qdrant-client would take twenty times as long.
-        ask = self._rest.ask if reads and self._rest is not None else super()._send
+        ask = self._rest.call if reads and self._rest is not None else super()._send
         async with self._share() if reads else nullcontext():
             if reads and name != "get_collection":
                 kwargs.setdefault("timeout", self._seconds())

@@ -113,7 +113,7 @@ def _point(raw: Mapping[str, Any], score: Any = 0.0) -> Point:
     return Point(point, score, payload, vector)
 
 
-class RestLine:
+class RestClient:
     """The read calls of the server at `uri`.
 
     They raise the errors of qdrant-client, OSError and TooLarge. They have no timeout of their
@@ -124,7 +124,7 @@ class RestLine:
         self._path = urlsplit(uri).path.rstrip("/")
         self._http = Http(uri, {"api-key": api_key} if api_key else {})
 
-    async def ask(
+    async def call(
         self, name: str, collection_name: str, *given: Any, timeout: int = 0, **named: Any
     ) -> Any:
         """The result of qdrant-client's method of that name."""
@@ -133,7 +133,7 @@ class RestLine:
         path = f"{self._path}/collections/{quote(collection_name, safe='')}{call.path}"
         if body:
             path += f"?timeout={timeout}"
-        status, content = await self._http.ask(path, encode(body) if body else None)
+        status, content = await self._http.request(path, encode(body) if body else None)
         if status not in (200, 201, 202):
             raise UnexpectedResponse(status, "", content, httpx.Headers())
         try:
@@ -178,7 +178,7 @@ class Http:
         self._gate = asyncio.Semaphore(CONNECTIONS)
         self._idle: list[_Connection] = []
 
-    async def ask(self, target: str, body: bytes | None) -> tuple[int, bytes]:
+    async def request(self, target: str, body: bytes | None) -> tuple[int, bytes]:
         """POST the body, or GET without one; returns the status and the content.
 
         Raises OSError and TooLarge.

@@ -13,7 +13,7 @@ from mcp_server_qdrant.core.errors import EngineTooOld, QdrantMcpError, RequestE
 from mcp_server_qdrant.core.notation import name_fault
 from mcp_server_qdrant.qdrant import marks
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.plain import sidecar
+from mcp_server_qdrant.qdrant.edge.plain import new_description
 from mcp_server_qdrant.qdrant.engine import Point, WholeEngine
 from mcp_server_qdrant.qdrant.errors import status_of
 from mcp_server_qdrant.qdrant.filters import same_point
@@ -55,7 +55,7 @@ class Shape:
 
     def declared(self) -> dict[str, Any]:
         """The same in the embedded engine's form."""
-        return {"name": "", **sidecar(self.vectors, self.sparse, None)}
+        return {"name": "", **new_description(self.vectors, self.sparse, None)}
 
 
 class Bulk(Points):
@@ -73,7 +73,7 @@ class Bulk(Points):
         """True if a collection or an alias has this name."""
         return bool(await self._client.collection_exists(name))
 
-    async def real(self, name: str) -> str:
+    async def resolve_alias(self, name: str) -> str:
         """The collection of an alias; any other name as it is."""
         found = (await self._client.get_aliases()).aliases
         return {one.alias_name: one.collection_name for one in found}.get(name, name)
@@ -94,7 +94,7 @@ class Bulk(Points):
         }
         return Shape(dense_vectors(info), dict(sparse), dict(metadata), indexes)
 
-    async def make(self, name: str, shape: Shape) -> None:
+    async def create_like(self, name: str, shape: Shape) -> None:
         """Create an empty collection of that shape, with its payload indexes."""
         if fault := name_fault(name):
             raise RequestError(fault)
@@ -109,7 +109,7 @@ class Bulk(Points):
 
     # Vectors
 
-    async def begin(self, name: str, vector: str, size: int | None) -> None:
+    async def begin_vector(self, name: str, vector: str, size: int | None) -> None:
         """Add a vector, dense with `size`, else sparse; it is not searched until `finish`.
 
         Raises EngineTooOld if the server cannot add vectors.
@@ -131,14 +131,14 @@ class Bulk(Points):
             await self._describe(name, {marks.FILLING_KEY: sorted(unfinished)})
             raise EngineTooOld(TOO_OLD) from error
 
-    async def finish(self, name: str, vector: str, model: Mapping[str, Any] | None = None) -> None:
+    async def finish_vector(self, name: str, vector: str, model: Mapping[str, Any] | None = None) -> None:
         """Make the vector searchable; `model` is the collection's new metadata on its model."""
         unfinished = (await self.shape(name)).filling
         if vector in unfinished or model:
             filling = sorted(unfinished - {vector})
             await self._describe(name, {**(model or {}), marks.FILLING_KEY: filling})
 
-    async def complete(self, name: str, keys: Mapping[str, str]) -> list[str]:
+    async def create_missing_indexes(self, name: str, keys: Mapping[str, str]) -> list[str]:
         """Create the missing indexes of these keys (key -> type); returns their names.
 
         In strict mode also those that this server filters by. Raises RequestError for an unknown
@@ -162,39 +162,39 @@ class Bulk(Points):
             await self._client.create_payload_indexes(name, missing)
         return sorted(missing)
 
-    async def note(self, name: str, imported: str) -> None:
+    async def record_import(self, name: str, imported: str) -> None:
         """Record where the collection was imported from."""
         await self._describe(name, {marks.IMPORTED_KEY: imported})
 
-    async def describe(self, name: str, text: str) -> None:
+    async def set_description(self, name: str, text: str) -> None:
         """Set the collection's description; "" removes it."""
         await self._describe(name, {marks.DESCRIPTION_KEY: text})
 
-    async def expire(self, name: str, after: str) -> None:
+    async def set_expiry(self, name: str, after: str) -> None:
         """Set when its texts expire by default, such as "90 days"; "" removes it."""
         await self._describe(name, {marks.EXPIRES_KEY: after})
 
-    async def assign(self, name: str, folders: Iterable[Path]) -> None:
+    async def set_folders(self, name: str, folders: Iterable[Path]) -> None:
         """Set the folders that the collection belongs to."""
-        await self._describe(name, marks.of_folders(folders))
+        await self._describe(name, marks.folder_metadata(folders))
 
     async def _describe(self, name: str, more: Mapping[str, Any]) -> None:
         known = (await self.shape(name)).metadata
         await self._client.update_collection(name, metadata={**known, **more})
 
-    async def take(self, name: str, vector: str) -> None:
+    async def remove_vector(self, name: str, vector: str) -> None:
         """Remove a vector from the collection."""
         await self._client.delete_vector_name(name, vector)
-        await self.finish(name, vector)
+        await self.finish_vector(name, vector)
 
-    async def lacking(self, name: str, vector: str, size: int) -> AsyncGenerator[list[Document]]:
+    async def points_without(self, name: str, vector: str, size: int) -> AsyncGenerator[list[Document]]:
         """The points without that vector in pages of that size."""
         if isinstance(self._content_fields, Texts):
             await self._content_fields.sample(self._client, name)
         async for page in pages(self._client, name, size, _without(vector), with_payload=True):
             yield [self._document(name, record) for record in page]
 
-    async def lack(self, name: str, vector: str) -> int:
+    async def count_without(self, name: str, vector: str) -> int:
         """The number of points without that vector."""
         return await self.count(name, _without(vector))
 
@@ -227,7 +227,7 @@ class Bulk(Points):
         await self._client.upsert(name, structs)
 
 
-def lacking_still(seen: Iterable[Document], vector: str) -> models.Filter:
+def unchanged_without(seen: Iterable[Document], vector: str) -> models.Filter:
     """A filter for points unchanged since they were read that still lack the vector."""
     same = [same_point(one) for one in seen]
     return models.Filter(must=[models.Filter(should=same), _without(vector)])

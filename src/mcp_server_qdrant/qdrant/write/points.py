@@ -26,7 +26,7 @@ from mcp_server_qdrant.core.writes import Changes, Encoded
 from mcp_server_qdrant.qdrant.engine import Engine, WholeEngine
 from mcp_server_qdrant.qdrant.filters import (
     FieldType,
-    among,
+    has_id,
     equal,
     index_type,
     one_of,
@@ -159,7 +159,7 @@ class Points(PointReader):
 
     # Points of other tools
 
-    async def record(self, one: Document) -> Any:
+    async def read_record(self, one: Document) -> Any:
         """The stored point with all its vectors.
 
         Raises Outdated if it was changed or deleted since it was read.
@@ -205,7 +205,7 @@ class Points(PointReader):
 
         Raises Outdated if it was changed since it was `seen`.
         """
-        payload = (await self.record(seen)).payload
+        payload = (await self.read_record(seen)).payload
         key, _ = text_at(payload, paths_of(self._content_fields, seen.collection)) or ("", "")
         point = models.PointStruct(
             id=seen.id, vector=_vectors(target, one), payload=payload | {key: one.part.text}
@@ -229,7 +229,7 @@ class Points(PointReader):
         top, inside = edits_of(record.payload or {}, changes, fields)
         return [(None, top), ("metadata", inside)]
 
-    async def amend(self, one: Document, edits: Iterable[tuple[str | None, Payload]]) -> None:
+    async def change_payload(self, one: Document, edits: Iterable[tuple[str | None, Payload]]) -> None:
         """Change keys of a payload or of an object in it; None removes a key."""
         for place, values in edits:
             given = {key: value for key, value in values.items() if value is not None}
@@ -247,11 +247,11 @@ class Points(PointReader):
         await self._client.upsert(target.collection, structs, **only)
         self._tally.written += len(structs)
 
-    async def expect_pending(self, collection: str) -> None:
+    async def index_pending(self, collection: str) -> None:
         """Index the pending mark in another tool's collection, so that the points are found."""
         await self._client.create_payload_indexes(collection, {PENDING_KEY: KEYWORD_INDEX})
 
-    async def expect_expiry(self, collection: str) -> None:
+    async def index_expiry(self, collection: str) -> None:
         """Index when texts expire: from then on searches leave out those that have."""
         await self._client.create_payload_indexes(collection, {EXPIRES: DATE_INDEX})
 
@@ -282,7 +282,7 @@ class Points(PointReader):
             times.setdefault(key, []).append(one)
         each: list[models.Condition] = []
         for (_, settled, _), some in times.items():
-            must = [among(one.id for one in some), *unchanged_since(some[0].revision)]
+            must = [has_id(one.id for one in some), *unchanged_since(some[0].revision)]
             # A point that was being written may be complete by now. For a file the write time is
             # the file's date, so it does not tell writes apart.
             if settled:
@@ -301,9 +301,9 @@ class Points(PointReader):
         """
         marked = await self.matching(collection, models.Filter(must=[WRITING]))
         heads = [head for head in marked if head.head is None]
-        further = [part for head in heads for part in await self.further(head)]
+        further = [part for head in heads for part in await self.further_parts(head)]
         found = [*marked, *(part for part in further if part.writing is None)]
-        present = await self.current(found)
+        present = await self.current_parts(found)
         before = now() - PATIENCE
         over = [
             part
@@ -315,21 +315,21 @@ class Points(PointReader):
         await self.settle(collection, whole)
         return len(over)
 
-    async def file_seen(
+    async def record_mtime(
         self, collection: str, ids: Sequence[PointId], contents: Iterable[str], mtime: int
     ) -> None:
         """Record that a file with these points had the same contents at this mtime."""
         for these in _filter_unchanged(ids, contents):
             await self._client.set_payload(collection, {"seen": mtime}, these, key="doc.file")
 
-    async def delete_of_files(
+    async def delete_file_points(
         self, collection: str, ids: Sequence[PointId], contents: Iterable[str]
     ) -> None:
         """Delete these points, except those that another run rewrote with other contents."""
         for these in _filter_unchanged(ids, contents):
             await self._client.delete(collection, these)
 
-    async def fill(self, target: Target, made: Sequence[tuple[Document, Dense]]) -> None:
+    async def fill_pending(self, target: Target, made: Sequence[tuple[Document, Dense]]) -> None:
         """Write the dense vectors of pending points, then remove their pending marks.
 
         Points whose text has changed are skipped; an empty vector is not written.
@@ -339,11 +339,11 @@ class Points(PointReader):
             waiting = [same_point(one, equal(PENDING_KEY, one.pending)) for one, _ in made]
             where = models.Filter(should=waiting)
             if vectors := {one.id: dense for one, dense in made if dense}:
-                await self.give(target.collection, target.dense.vector, vectors, where)
+                await self.write_vector(target.collection, target.dense.vector, vectors, where)
             await self._client.delete_payload(target.collection, [PENDING_KEY], where)
             self._tally.filled += len(vectors)
 
-    async def give(
+    async def write_vector(
         self,
         name: str,
         vector: str,
@@ -364,7 +364,7 @@ def _filter_unchanged(ids: Sequence[PointId], contents: Iterable[str]) -> Iterat
     """Filters, in batches, for the points that still belong to a file with these contents."""
     old = one_of(HASH_KEY, sorted(contents))
     for first in range(0, len(ids), PAGE):
-        yield models.Filter(must=[among(ids[first : first + PAGE]), old])
+        yield models.Filter(must=[has_id(ids[first : first + PAGE]), old])
 
 
 async def create(client: Engine, name: str, **how: Any) -> bool:

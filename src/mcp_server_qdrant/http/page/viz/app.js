@@ -16,7 +16,7 @@ const LATER = 5000; // ms between checks for new texts
 const SOON = 1000; // ms between checks while nothing is stored
 const VIEWS = ["search", "map", "texts"];
 
-let under = null; // aborts the running search
+let runningSearch = null; // aborts it
 let drawing = null; // aborts the map request in progress
 let retry; // timer of `AGAIN`
 let watching = null; // timer of `LATER` or `SOON`
@@ -63,7 +63,7 @@ async function start() {
   try {
     await setUp();
     $("#foot").textContent = `mcp-server-qdrant ${state.setup.defaults.version}`;
-    well();
+    hideAlert();
     watching ??= setTimeout(watch, SOON);
     if (!collections().length) return nothingYet();
     state.shown = null;
@@ -107,7 +107,7 @@ async function changed() {
 function visit(change = {}, options = {}) {
   const to = { ...state.route, ...change };
   if ((to.doc || "") !== (state.route.doc ?? "") && !mayLeave()) return;
-  well();
+  hideAlert();
   go(to, options);
   follow();
 }
@@ -230,7 +230,7 @@ async function redraw() {
   const mine = (drawing = new AbortController());
   try {
     await map.load(state.route.q ? asked() : null, mine.signal);
-    well();
+    hideAlert();
   } catch (error) {
     if (error.name !== "AbortError") failed(error, redraw);
   }
@@ -238,8 +238,8 @@ async function redraw() {
 
 async function search() {
   clearTimeout(retry);
-  under?.abort();
-  const mine = (under = new AbortController());
+  runningSearch?.abort();
+  const mine = (runningSearch = new AbortController());
   if (!chosen().length) return failed(new Error("Choose at least one collection."), null);
   progress(1);
   $("#home").hidden = true;
@@ -250,7 +250,7 @@ async function search() {
     const start = performance.now();
     const answer = await call("search", wanted, mine.signal);
     Object.assign(state, { answer: { ...answer, ms: performance.now() - start }, weak: false });
-    well();
+    hideAlert();
     showAnswer();
     if (state.map) await map.place(wanted, mine.signal);
   } catch (error) {
@@ -261,7 +261,7 @@ async function search() {
       map.unplace();
     }
   } finally {
-    if (under === mine) $("#results").classList.remove("stale");
+    if (runningSearch === mine) $("#results").classList.remove("stale");
     progress(-1);
   }
 }
@@ -319,7 +319,7 @@ function judged() {
 
 /** The start view, before the first search. */
 async function home() {
-  under?.abort();
+  runningSearch?.abort();
   state.answer = null;
   map.unplace();
   $("#results").classList.remove("stale");
@@ -354,7 +354,7 @@ function failed(error, again) {
   if (error instanceof Unreachable && again) retry = setTimeout(again, AGAIN);
 }
 
-function well() {
+function hideAlert() {
   $("#alert").hidden = true;
 }
 
