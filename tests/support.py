@@ -31,7 +31,7 @@ from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.plain import plain
-from mcp_server_qdrant.qdrant.engine import Candidates, Ask, Corpus, Leg
+from mcp_server_qdrant.qdrant.engine import Ask, Candidates, Corpus, Leg
 from mcp_server_qdrant.qdrant.errors import foreign_errors
 from mcp_server_qdrant.qdrant.payload import document_of
 from mcp_server_qdrant.qdrant.questions import SearchClient

@@ -64,7 +64,7 @@ def test_a_folder_that_is_gone_is_no_fault(tmp_path):
         (["--transport", "stdio", "--env-file", "x=y"], "x=y"),
     ],
 )
-def test_a_server_over_stdio_is_a_pipe(arguments, file, monkeypatch):
+def test_a_server_parse_stdio_options_is_a_pipe(arguments, file, monkeypatch):
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr(gc, "disable", lambda: None)
     monkeypatch.setattr(sys, "argv", ["mcp-server-qdrant", *arguments])
@@ -96,4 +96,4 @@ def test_a_server_over_stdio_is_a_pipe(arguments, file, monkeypatch):
     ],
 )
 def test_anything_else_is_none(arguments):
-    assert __main__._over_stdio(arguments) is None
+    assert __main__._parse_stdio_options(arguments) is None

@@ -26,7 +26,7 @@ from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.projection.encode import encode
 from mcp_server_qdrant.projection.panels import lay_out
-from mcp_server_qdrant.qdrant.read.draw import Sampler
+from mcp_server_qdrant.qdrant.read.sample import Sampler
 from mcp_server_qdrant.settings.engine import CONTENT_FIELDS
 from mcp_server_qdrant.settings.environment import Settings
 

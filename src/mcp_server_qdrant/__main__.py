@@ -3,24 +3,25 @@
 import os
 import sys
 
-SERVICE = (sys.executable, "-P", "-m", "mcp_server_qdrant.cli.service")  # starts one
+# The command that starts a service.
+SERVICE = (sys.executable, "-P", "-m", "mcp_server_qdrant.cli.service")
 
 
 def main() -> None:
     """Run the command line."""
-    _import_nothing_from_here()
+    _remove_working_directory()
     import gc
     import signal
 
-    # No traceback from an import that is interrupted; later what runs handles signals itself.
+    # Ctrl-C during an import must not print a traceback; what runs later has its own handlers.
     signal.signal(signal.SIGINT, lambda *_: os._exit(130))
-    # What is imported now stays: collecting garbage among it would cost a tenth of the start.
+    # Imported objects live until exit; collecting garbage among them takes a tenth of the start.
     gc.disable()
     if sys.argv[1:2] == ["recall"] and len(sys.argv) in (3, 4) and sys.argv[2][:1] != "-":
-        from mcp_server_qdrant.cli.recall import run  # at once: a hook waits
+        from mcp_server_qdrant.cli.recall import run  # first: a hook is waiting
 
         run(*sys.argv[2:])
-    options = _over_stdio(sys.argv[1:])
+    options = _parse_stdio_options(sys.argv[1:])
     if options is not None:
         from mcp_server_qdrant.hosting.pipe import run_stdio  # it imports next to nothing
 
@@ -34,21 +35,21 @@ def main() -> None:
     try:
         command(obj=SERVICE)
     except SystemExit as end:
-        _end(end.code)
+        _flush_and_exit(end.code)
 
 
-def _end(status: object) -> None:
-    """End at once: a thread that sits in a model or the engine would abort an orderly end."""
+def _flush_and_exit(status: object) -> None:
+    """Exit at once: a normal exit would abort while threads run a model or the engine."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except (AttributeError, OSError, ValueError):
-            status = status or 1  # nobody reads it
+            status = status or 1  # the stream is closed
     os._exit(status if isinstance(status, int) else bool(status))
 
 
-def _over_stdio(arguments: list[str]) -> dict[str, str] | None:
-    """The options of a server over stdio; None where the command line says anything else."""
+def _parse_stdio_options(arguments: list[str]) -> dict[str, str] | None:
+    """The options of a server over stdio; None if the command line asks for anything else."""
     found: dict[str, str] = {}
     rest = iter(arguments)
     for argument in rest:
@@ -58,10 +59,10 @@ def _over_stdio(arguments: list[str]) -> dict[str, str] | None:
     return found if known and found.get("--transport", "stdio") == "stdio" else None
 
 
-def _import_nothing_from_here() -> None:
-    """Take the working directory out of the path of modules, where it hides those of Python.
+def _remove_working_directory() -> None:
+    """Remove the working directory from sys.path: its files would hide Python's own modules.
 
-    `-m` puts it there, and so does an empty part of PYTHONPATH.
+    `-m` adds it, and so does an empty entry of PYTHONPATH.
     """
     own = os.path.dirname(os.__file__)  # noqa: PTH120
     first = sys.path.index(own) if own in sys.path else len(sys.path)

@@ -9,13 +9,13 @@ from mcp_server_qdrant.core.context import (
     READ,
     Caller,
     caller,
+    caller_details,
     calling,
+    current_connection,
     expand_scopes,
     seconds_left,
-    caller_details,
     serving_client,
     serving_connection,
-    current_connection,
     within,
 )
 

@@ -16,11 +16,11 @@ from mcp_server_qdrant.core.notation import (
     name_fault,
     own_id,
     parse_time,
-    without_controls,
     point_id,
     short_id,
     shortened_path,
     visible,
+    without_controls,
 )
 
 NEW_YEAR = datetime(2024, 1, 1, tzinfo=UTC)
@@ -205,7 +205,9 @@ def test_whatever_nobody_sees_is_removed():
     unseen = [*sorted(set(unseen) - set("\n\r\t")), *OTHERS]
 
     assert len(unseen) > 200
-    assert [one for one in unseen if visible(f"a{one}b") != "ab" or without_controls(f"a{one}b") != "ab"] == []
+    assert [
+        one for one in unseen if visible(f"a{one}b") != "ab" or without_controls(f"a{one}b") != "ab"
+    ] == []
     assert [one for one in unseen if name_fault(f"a{one}") is None] == []
     assert visible({"a\u200b": ["b\xad\n\tc", 1, None]}) == {"a": ["b\n\tc", 1, None]}
 

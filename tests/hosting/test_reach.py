@@ -21,10 +21,10 @@ from mcp_server_qdrant.hosting.reach import (
     connect_when_ready,
     guess_path,
     hello,
-    split_lines,
     locators,
     may_share,
     parse_object,
+    split_lines,
     start,
 )
 from mcp_server_qdrant.hosting.rendezvous import PROTOCOL, rendezvous_path

@@ -141,7 +141,7 @@ async def test_another_tools_collection_that_refuses_unindexed_filters_is_writte
     await services.store.store(NewDocument(long, id="x"), "old")
     await services.store.store(NewDocument("roses", id="x"), "old")
     replaced = (await server.count("old")).count
-    (found,), missing = await services.lookup.located(["x"], "old")
+    (found,), missing = await services.lookup.locate(["x"], "old")
     await services.deletion.delete(found)
 
     assert (replaced, missing) == (2, ())

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mcp_server_qdrant.core.datatypes import Document, Sample, Result, SearchPage
+from mcp_server_qdrant.core.datatypes import Document, Result, Sample, SearchPage
 from mcp_server_qdrant.core.notation import short_id
 from mcp_server_qdrant.projection.encode import SNIPPETS, encode
 from mcp_server_qdrant.projection.shapes import (

@@ -13,7 +13,7 @@ from mcp_server_qdrant.core.context import WRITE, Caller, calling
 from mcp_server_qdrant.core.errors import BackendError, EngineFailure
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.projection import map as maps
-from mcp_server_qdrant.projection.map import KEPT
+from mcp_server_qdrant.projection.map import CACHED
 from mcp_server_qdrant.projection.panels import normalise
 from mcp_server_qdrant.projection.shapes import View
 from tests.fakes import FakeEncoder
@@ -153,9 +153,9 @@ async def test_what_another_process_writes_is_seen(services):
 
 async def test_the_last_maps_are_kept(services):
     await remember(services, "notes", *corpus(9))
-    seen = [(await view(services, "notes", limit=limit)).map for limit in range(1, KEPT + 2)]
+    seen = [(await view(services, "notes", limit=limit)).map for limit in range(1, CACHED + 2)]
 
-    assert (await view(services, "notes", limit=KEPT + 1)).map is seen[-1]
+    assert (await view(services, "notes", limit=CACHED + 1)).map is seen[-1]
     assert (await view(services, "notes", limit=1)).map is not seen[0]
 
 
@@ -163,7 +163,7 @@ async def test_all_tenants_together_keep_so_many_maps_and_none_is_taken_from_who
     async with memory_services(
         tenant_field="tenant", tenant_claim="team", tenant_id="0"
     ) as services:
-        shared, tenants = services.shared, [str(n) for n in range(KEPT + 5)]
+        shared, tenants = services.shared, [str(n) for n in range(CACHED + 5)]
         callers = [Caller(name, frozenset({WRITE}), {"team": name}) for name in tenants]
 
         async def seen(who: Caller) -> View:
@@ -177,7 +177,7 @@ async def test_all_tenants_together_keep_so_many_maps_and_none_is_taken_from_who
         assert [one.map.panels[0].count for one in views] == [2] * len(callers)
         with calling(callers[0]):
             await view(shared.services_of_caller(), "notes")
-        assert len(shared.maps.maps) <= KEPT
+        assert len(shared.maps.maps) <= CACHED
 
 
 async def test_one_layout_is_made_at_a_time_whoever_asked_for_it(services, monkeypatch):

@@ -28,7 +28,9 @@ WANTED = pytest.mark.skipif(not maps.is_installed(), reason="the extra map is mi
 def vectors(count: int = COUNT) -> np.ndarray:
     """Points around four corners, in turn."""
     chance = np.random.default_rng(5)
-    return normalise(np.eye(SIZE)[np.arange(count) % 4] + chance.normal(scale=0.05, size=(count, SIZE)))
+    return normalise(
+        np.eye(SIZE)[np.arange(count) % 4] + chance.normal(scale=0.05, size=(count, SIZE))
+    )
 
 
 def panel(made: np.ndarray, texts: Sequence[str] | None = None) -> Panel:

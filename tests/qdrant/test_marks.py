@@ -9,9 +9,9 @@ from mcp_server_qdrant.qdrant.marks import (
     INODE_KEY,
     around,
     filling,
-    folders,
-    folder_metadata,
     find_renamed,
+    folder_metadata,
+    folders,
 )
 
 
@@ -64,4 +64,7 @@ def test_folders_of_another_machine_have_no_inode_in_common(tmp_path):
     marked = {"theirs": folder_metadata([tmp_path / "there"])}
 
     assert find_renamed(tmp_path / "elsewhere", marked) == []
-    assert find_renamed(tmp_path / "elsewhere", {"old": {FOLDER_KEY: ["/x"], INODE_KEY: ["None"]}}) == []
+    assert (
+        find_renamed(tmp_path / "elsewhere", {"old": {FOLDER_KEY: ["/x"], INODE_KEY: ["None"]}})
+        == []
+    )

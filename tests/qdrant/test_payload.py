@@ -8,7 +8,12 @@ import pytest
 from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.notation import part_id, point_id
 from mcp_server_qdrant.qdrant.engine import Found
-from mcp_server_qdrant.qdrant.payload import document_of, further_parts, mark_current, stored_payload
+from mcp_server_qdrant.qdrant.payload import (
+    document_of,
+    further_parts,
+    mark_current,
+    stored_payload,
+)
 from mcp_server_qdrant.settings.engine import CONTENT_FIELDS
 
 WHOLE = Document(

@@ -50,7 +50,7 @@ async def test_a_text_changed_since_is_shown_as_it_stood_at_the_end_of_the_perio
             assert version.document.text == one.document.text
     assert (await memory.find(until="2026-02")).results == []
     before = MARCH - timedelta(days=1)
-    assert await memory.services.history.standing([one.document], before) == {}
+    assert await memory.services.history.versions_at([one.document], before) == {}
     listed = await memory.find("", until="2026-04")
     assert texts(listed) == (["harbour red"] if own else [])
 

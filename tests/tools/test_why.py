@@ -123,7 +123,7 @@ async def test_a_copy_stands_for_the_text(services):  # noqa: F811
 
 @on_both_engines
 async def test_a_superseded_text_names_its_successor(services):  # noqa: F811
-    (old,), _ = await services.lookup.located(["shed"])
+    (old,), _ = await services.lookup.locate(["shed"])
     new = NewDocument("The spare key hangs in the hall now.", id="new")
     await services.store.store(new, "notes", supersedes=[old])
     said = await why(services, "where is the spare key of the shed", "shed")
@@ -133,7 +133,7 @@ async def test_a_superseded_text_names_its_successor(services):  # noqa: F811
 
 @on_both_engines
 async def test_a_text_that_was_deleted_can_be_brought_back(services):  # noqa: F811
-    (old,), _ = await services.lookup.located(["shed"])
+    (old,), _ = await services.lookup.locate(["shed"])
     await services.deletion.delete(old, keep=True)
     with pytest.raises(
         RequestError, match=r"'shed' any more\. Its last version is shed@.* restores"

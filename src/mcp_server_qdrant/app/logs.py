@@ -16,10 +16,10 @@ from typing import Any, Literal
 
 from typing_extensions import override
 
-from mcp_server_qdrant.core.context import request_id, current_connection
+from mcp_server_qdrant.core.context import current_connection, request_id
 from mcp_server_qdrant.core.notation import escaped
 
-MOST_KEPT = 20  # records
+MOST_PENDING = 20  # records
 LogFormat = Literal["text", "json"]
 TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 # Libraries whose DEBUG lines contain whole messages, with queries and texts.
@@ -36,7 +36,7 @@ def configure(level: str, style: LogFormat) -> None:
 
 
 def set_level(level: str) -> None:
-    """Set the level from which records reach the handlers."""
+    """Set the lowest level of records that reach the handlers."""
     logging.getLogger().setLevel(level)
     for name in TALKATIVE:
         logging.getLogger(name).setLevel(max(logging.INFO, logging.getLevelName(level)))
@@ -44,7 +44,9 @@ def set_level(level: str) -> None:
 
 def configure_for_command() -> None:
     """Print warnings on stderr, each as a sentence of the command."""
-    logging.basicConfig(level=logging.WARNING, handlers=[set_up_command_handler(logging.StreamHandler())])
+    logging.basicConfig(
+        level=logging.WARNING, handlers=[set_up_command_handler(logging.StreamHandler())]
+    )
 
 
 def set_up_command_handler(handler: logging.Handler) -> logging.Handler:
@@ -115,15 +117,15 @@ class Router(logging.Handler):
 
     def __init__(self, concerned: Callable[[Hashable | None], Sequence[logging.Handler]]) -> None:
         super().__init__()
-        self._concerned = concerned
-        self._kept = deque[logging.LogRecord](maxlen=MOST_KEPT)
+        self._handlers_of = concerned
+        self._pending = deque[logging.LogRecord](maxlen=MOST_PENDING)
 
     def catch_up(self, handler: logging.Handler) -> None:
         """Send the kept records to this handler."""
         self.acquire()  # a thread may be between finding no client and keeping its record
         try:
-            while self._kept:
-                self._send(handler, self._kept.popleft())
+            while self._pending:
+                self._send(handler, self._pending.popleft())
         finally:
             self.release()
 
@@ -133,9 +135,9 @@ class Router(logging.Handler):
         who = current_connection()
         if who is None and request_id() is not None:  # of a call over HTTP, which no pipe may see
             return
-        there = self._concerned(who)
+        there = self._handlers_of(who)
         if who is None and not there:
-            self._kept.append(record)
+            self._pending.append(record)
         for handler in there:
             self._send(handler, record)
 
@@ -151,9 +153,9 @@ class Sink(logging.Handler):
     def __init__(self, level: str, style: LogFormat, tell: Callable[[str], None]) -> None:
         super().__init__(level)
         self.setFormatter(JsonLines() if style == "json" else TextLines(TEXT))
-        self._tell = tell
+        self._send_line = tell
 
     @override
     def emit(self, record: logging.LogRecord) -> None:
         """Pass on the line with its newline."""
-        self._tell(self.format(record) + "\n")
+        self._send_line(self.format(record) + "\n")

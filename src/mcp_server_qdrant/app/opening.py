@@ -93,7 +93,7 @@ def import_services() -> None:
 
 
 async def open_lazily(settings: Settings, *, tending: bool = True) -> "Services":
-    """Open the services for a command; not `tending`: nothing is done beside its own work."""
+    """Open the services for a command; `tending`: with background work."""
     opened = await open_services(settings, tending=tending)
     return opened.services_of_caller()
 

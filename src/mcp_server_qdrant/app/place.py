@@ -1,4 +1,4 @@
-"""Where the service of a store publishes its address, and the lock that makes a process it."""
+"""The file with a service's address, and the lock that a process holds to be the service."""
 
 import json
 from pathlib import Path
@@ -41,7 +41,7 @@ def hold(settings: Settings) -> FileLock:
 
 
 def take_when_free(settings: Settings) -> FileLock | None:
-    """Take the service's lock, waiting for one that is exiting; None if a service answers.
+    """Take the service's lock, waiting for a service that is exiting; None if one answers.
 
     Raises EngineUnavailable, also if another kind of process holds the lock.
     """
@@ -50,7 +50,7 @@ def take_when_free(settings: Settings) -> FileLock | None:
         try:
             return hold(settings)
         except InUse:
-            if _answers(rendezvous_file(settings)):
+            if _is_serving(rendezvous_file(settings)):
                 return None
             if monotonic() > until:
                 raise
@@ -86,26 +86,26 @@ def _connect(at: Path) -> socket | None:
     return found.dial(HELLO_SECONDS) if found else None
 
 
-def _answers(at: Path) -> bool:
+def _is_serving(at: Path) -> bool:
     """Whether the service published there accepts connections."""
     try:
-        line = _connect(at)
+        connection = _connect(at)
     except TimeoutError:
         return True  # it is busy
-    if line:
-        line.close()
-    return bool(line)
+    if connection:
+        connection.close()
+    return bool(connection)
 
 
 def ask_to_leave(at: Path) -> bool:
     """Ask the service published there to exit; False if it refuses."""
     try:
-        line = _connect(at)
+        connection = _connect(at)
     except TimeoutError:
         return False
-    if not line:
+    if not connection:
         return True  # it has already exited
-    with line, line.makefile("rwb") as stream:
+    with connection, connection.makefile("rwb") as stream:
         stream.write(json.dumps({"kind": "leave", "version": __version__}).encode() + b"\n")
         stream.flush()
         return b"yielding" in stream.readline()

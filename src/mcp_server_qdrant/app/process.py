@@ -1,4 +1,4 @@
-"""What a process has once for all its clients: the store and the local models."""
+"""The store and the local models of a process, shared by all its clients."""
 
 import asyncio
 import importlib
@@ -76,7 +76,7 @@ class Process:
     async def embedded(self) -> "Embedded":
         """The embedded store, opened once; after a failure the next call retries."""
         task = self._opening
-        if task is None or (task.done() and self._opened() is None):
+        if task is None or (task.done() and self._open_store() is None):
             # In its own context, because it outlives the first call.
             opening = self._open()
             task = self._opening = self._loop.create_task(opening, context=Context())
@@ -94,10 +94,10 @@ class Process:
     @property
     def busy(self) -> bool:
         """True while the store is being written or optimised."""
-        opened = self._opened()
+        opened = self._open_store()
         return opened is not None and opened.busy
 
-    def _opened(self) -> "Embedded | None":
+    def _open_store(self) -> "Embedded | None":
         task = self._opening
         if task is None or not task.done() or task.cancelled() or task.exception():
             return None
@@ -109,7 +109,7 @@ class Process:
             await self._models.close()
         if self._opening is not None:
             await asyncio.wait([self._opening])
-            if (opened := self._opened()) is not None:
+            if (opened := self._open_store()) is not None:
                 await opened.close()
         if self._lock is not None:
             self._lock.release()

@@ -166,7 +166,9 @@ class Service:
     def _log_to(self, client: Client, settings: Settings, notes: Iterable[str]) -> None:
         """Send these notes, then the log of the client's calls, to its pipe."""
         level = settings.fastmcp_log_level
-        client.handler = logs.Sink(level, settings.log_format, lambda line: client.send_control(say=line))
+        client.handler = logs.Sink(
+            level, settings.log_format, lambda line: client.send_control(say=line)
+        )
         if logging.getLogger().level > client.handler.level:
             logs.set_level(level)
         for sentence in notes:

@@ -34,7 +34,7 @@ from mcp_server_qdrant.ingest.files.state import Report, SyncRequest
 from mcp_server_qdrant.ingest.pending import Backfill
 from mcp_server_qdrant.ingest.revise import Reviser
 from mcp_server_qdrant.ingest.store import Store
-from mcp_server_qdrant.projection.map import Projector, MapCache
+from mcp_server_qdrant.projection.map import MapCache, Projector
 from mcp_server_qdrant.qdrant import marks
 from mcp_server_qdrant.qdrant.daily import back_up_daily
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
@@ -42,11 +42,11 @@ from mcp_server_qdrant.qdrant.engine import Engine, WholeEngine
 from mcp_server_qdrant.qdrant.history import History
 from mcp_server_qdrant.qdrant.payload import document_of, payload_fields
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
-from mcp_server_qdrant.qdrant.read.draw import Sampler
 from mcp_server_qdrant.qdrant.read.facets import Facets
 from mcp_server_qdrant.qdrant.read.lookup import Lookup
 from mcp_server_qdrant.qdrant.read.newest import Newest
 from mcp_server_qdrant.qdrant.read.query import Queries
+from mcp_server_qdrant.qdrant.read.sample import Sampler
 from mcp_server_qdrant.qdrant.tenant import Tenant, TenantClient
 from mcp_server_qdrant.qdrant.texts import Texts
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
@@ -62,7 +62,7 @@ from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.settings.ranking import TIME_FIELDS
 from mcp_server_qdrant.tools import why
 
-KINDS = ("metadata.session", "metadata.from")  # tell sessions and mail from other texts
+KINDS = ("metadata.session", "metadata.from")  # distinguish sessions and mail from other texts
 MOST_WRITERS = 8  # callers and clients that are named for a collection
 KEPT = 256  # tenants whose catalogs, words and tags are remembered
 LONGEST_NAME = 255
@@ -92,7 +92,7 @@ class Services:
         self.client = client
         self.encoders = shared.encoders
         self.catalog = shared.catalog if tenant is None else shared.open_catalog(client, texts)
-        in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
+        in_memory = settings.qdrant_url == ":memory:"  # it has no indexes and needs none
         self.facets = Facets(
             client,
             lambda name, key: in_memory or self.catalog.has_index(name, key),
@@ -121,12 +121,12 @@ class Services:
             blueprint=partial(blueprint, settings, self.encoders),
             default=settings.collection_name,
             pending=shared.pending,
-            written=self._written,
+            written=self._after_store,
             queries=queries,
             history=self.history,
             mask=settings.mask_secrets,
         )
-        self.deletion = Deletion(self.store, self.lookup, self._changed)
+        self.deletion = Deletion(self.store, self.lookup, self._invalidate)
         self.revision = Reviser(self.store, self.deletion)
         paced = partial(self.sync, pace=Pace(SYNC_SHARE))
         self._followed = _followed(settings, tenant)
@@ -171,12 +171,12 @@ class Services:
             pool=self.shared.rerank.pool,
         )
 
-    def _written(self, collection: str, texts: Sequence[str]) -> None:
+    def _after_store(self, collection: str, texts: Sequence[str]) -> None:
         """Update the search caches after texts were stored."""
-        self._changed(collection)
+        self._invalidate(collection)
         self.lexicon.stored(collection, texts)
 
-    def _changed(self, collection: str) -> None:
+    def _invalidate(self, collection: str) -> None:
         """Invalidate the search caches of a collection."""
         self.projector.note_write(collection)
         self.pipeline.understanding.terms.forget(collection)
@@ -204,11 +204,11 @@ class Services:
         collection: str | None = None,
         folder: Path | None = None,
     ) -> list[str]:
-        """Why the text of this id is not among the results; see `tools.why`."""
+        """Why the text with this id is not among the results; see `tools.why`."""
         return await why.why_not(self, asked, wanted, collection, folder)
 
     async def why_not_recalled(self, prompt: str, wanted: str, folder: Path) -> list[str]:
-        """Why a hook does not tell of the text of this id; see `tools.why`."""
+        """Why a hook does not recall the text with this id; see `tools.why`."""
         return await why.why_not_recalled(self, prompt, wanted, folder)
 
     async def describe_collections(self, names: Sequence[str]) -> list[CollectionInfo]:
@@ -251,9 +251,9 @@ class Services:
         return marks.folders((await bulk.shape(name)).metadata)
 
     async def follow(self, folder: Path, collection: str, *, follow: bool) -> bool:
-        """Follow this folder into the collection from now on, or no more; False if it may not.
+        """Start or stop syncing this folder into the collection; False if that is not allowed.
 
-        Raises RequestError where another folder is in the way.
+        Raises RequestError if it conflicts with another followed folder.
         """
         synced = SyncedFolder(folder, collection)
         may = self._followed.allows(folder) if follow else synced in self._followed.folders()
@@ -308,7 +308,7 @@ class Shared:
         self._tally = Tally()
         self.filterable = [(each.name, each.field_type) for each in settings.filterable_fields]
         self.dates = tuple(dict.fromkeys((*DATES, *date_paths(settings.qdrant_recency_fields))))
-        # These see the points of all tenants, and are no caller's.
+        # These see the points of all tenants, so no caller gets them.
         texts = Texts(settings.qdrant_content_fields)
         self.catalog = self.open_catalog(client, texts)
         points = self.open_points(client, texts)
@@ -321,7 +321,7 @@ class Shared:
             self._known[self._fixed] = Services(self, self._fixed)
 
     def start(self, *, tending: bool = True) -> "Shared":
-        """Load the models, and start the work that goes on beside the calls where `tending`."""
+        """Load the models; `tending`: start background work too."""
         settings, client = self.settings, self.client
         self.encoders.default.start()
         if settings.rerank:
@@ -444,7 +444,7 @@ def assemble(settings: Settings, client: WholeEngine, encoders: Registry) -> Ser
 
 
 def _followed(settings: Settings, tenant: str | None) -> Followed:
-    """The folders that agents may have followed; none with tenants, or where nothing is written."""
+    """The folders that agents let the server follow; none with tenants or if it only reads."""
     key = hashlib.sha256(_cache_key(settings, tenant).encode()).hexdigest()[:16]
     apart = settings.qdrant_read_only or settings.tenant_field or settings.qdrant_url == ":memory:"
     file = settings.cache_path / "sync" / f"followed-{key}.json"

@@ -34,7 +34,9 @@ async def _serve(settings: Settings, folder: Path | None) -> None:
         await asyncio.to_thread(output.write, line)
 
     with in_folder(folder):
-        talk = asyncio.create_task(converse(SharedServer(settings).server, _lines(source), write, set()))
+        talk = asyncio.create_task(
+            converse(SharedServer(settings).server, _lines(source), write, set())
+        )
     loop, stopped = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         with suppress(NotImplementedError):  # on Windows

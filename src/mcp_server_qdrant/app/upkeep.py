@@ -52,7 +52,7 @@ async def open_engine_at(
     elif "://" in where:
         client = await open_client(where, timeout=PATIENCE)
     elif is_ours(folder) or (goal and not is_local_mode(folder)):
-        # A folder of local mode may have been taken over by our engine.
+        # `is_ours` comes first: a folder of local mode may have been imported.
         client = await open_folder(folder, PATIENCE)
     elif not is_local_mode(folder):
         raise RequestError(f"There are no collections in {where}: no engine uses this folder.")
@@ -85,7 +85,7 @@ async def back_up(
     """Copy the chosen collections, or all, into a folder; returns their point counts."""
     async with _embedded(settings) as (client, names):
         seen = [name for name in names if visible_in(settings.qdrant_collections, name)]
-        saved = _named(chosen, seen)
+        saved = _check_names(chosen, seen)
         return await backup.back_up(client, saved, folder, now, tell, replace=replace)
 
 
@@ -95,7 +95,7 @@ async def restore(
     """Restore the chosen collections, or all, from a folder; returns their point counts."""
     check_writable(settings)
     saved = backup.read_manifest(folder)
-    wanted = {name: saved[name] for name in _named(chosen, list(saved))}
+    wanted = {name: saved[name] for name in _check_names(chosen, list(saved))}
     for name in wanted:
         check_visible(name, settings)
     async with _embedded(settings) as (client, names):
@@ -139,7 +139,7 @@ async def erase_traces(client: object) -> str:
     return "The Qdrant server may keep the text in its log and snapshots until it overwrites them."
 
 
-def _named(chosen: Sequence[str], there: Sequence[str]) -> Sequence[str]:
+def _check_names(chosen: Sequence[str], there: Sequence[str]) -> Sequence[str]:
     """The chosen names, or all of `there`. Raises an error for an unknown name."""
     for name in chosen:
         if name not in there:
@@ -161,7 +161,7 @@ async def _embedded(settings: Settings) -> AsyncIterator[tuple[Any, list[str]]]:
 
 
 async def assign_folder(client: WholeEngine, name: str, folder: Path) -> None:
-    """Let a collection, if there is one, belong to a folder too, beside those that it has."""
+    """Add a folder to those of a collection; does nothing if there is no such collection."""
     bulk = Bulk(client, ())
     with contextlib.suppress(UnknownCollection):
         known = marks.folders((await bulk.shape(name)).metadata)

@@ -116,7 +116,9 @@ class Examination:
     def run(self, env_file: Path | None) -> None:
         """Run all checks, in the order of their dependencies."""
         if self._read_settings(env_file):
-            status = frame.run_at_engine(["examine"], self.look_through_services, self._heard)
+            status = frame.run_at_engine(
+                ["examine"], self.look_through_services, self._report_lines
+            )
             if status == frame.INTERRUPTED:
                 raise click.exceptions.Exit(status)
             if status:
@@ -125,17 +127,17 @@ class Examination:
 
     def _add(self, check: str, text: str, fix: str | None = None, *, ok: bool = True) -> None:
         """Add a finding; `fix` repairs a problem, or improves what is `ok`."""
-        self._found({"check": check, "text": text, "fix": fix, "ok": ok})
+        self._report({"check": check, "text": text, "fix": fix, "ok": ok})
 
-    def _found(self, finding: Finding) -> None:
+    def _report(self, finding: Finding) -> None:
         self.findings.append(finding)
         frame.show_status("")
         self._tell(finding)
 
-    def _heard(self, lines: str) -> bool:
+    def _report_lines(self, lines: str) -> bool:
         """Add the findings of `examine` in the service."""
         for line in lines.splitlines():
-            self._found(json.loads(line))
+            self._report(json.loads(line))
         return True
 
     def _problem(self, check: str, text: str, fix: str) -> None:
@@ -150,7 +152,7 @@ class Examination:
         line = f"{name}={shlex.quote(value)}"
         return f"export {line}" if origin == ENVIRONMENT else f"Write {line} to {origin}"
 
-    def _failed(self, check: str, error: QdrantMcpError, text: str | None = None) -> None:
+    def _report_error(self, check: str, error: QdrantMcpError, text: str | None = None) -> None:
         """Add an error as a problem, with the fix from its sentence or from BEHIND."""
         said = text or str(error)
         _, tells, command = said.rstrip(".").rpartition(": run ")
@@ -175,7 +177,7 @@ class Examination:
             self.given = environment.given_variables(env_file)
             self.settings = environment.load(env_file, notes.append)
         except ConfigError as error:
-            self._failed("settings", error)
+            self._report_error("settings", error)
             return False
         for name, (value, origin) in self.given.items():
             self._add("settings", f"{name}={masked_value(name, value)} (from {origin})")
@@ -204,7 +206,7 @@ class Examination:
             ) as self.services:
                 await self._check_services(scratch)
         except QdrantMcpError as error:
-            self._failed("engine", error)
+            self._report_error("engine", error)
 
     async def _check_services(self, scratch: str) -> None:
         await self._model()
@@ -242,7 +244,7 @@ class Examination:
             await encoder.encode_query("hello")
         except EncoderUnavailable as error:
             local = settings.embedding_provider == "fastembed"
-            self._failed("model" if local else "embedding service", error, encoder.reason)
+            self._report_error("model" if local else "embedding service", error, encoder.reason)
         else:
             place = settings.embedding_model_path or settings.embedding_provider
             self._add("model", f"{encoder.name} makes vectors ({place}).")
@@ -253,7 +255,7 @@ class Examination:
         try:
             await rerank.reranker.score("hello", ["hello"], rerank.seconds)
         except RerankerUnavailable as error:
-            self._failed("reranker", error, f"{error} Searches keep the order without it.")
+            self._report_error("reranker", error, f"{error} Searches keep the order without it.")
         else:
             self._add("reranker", "The service scores texts.")
 

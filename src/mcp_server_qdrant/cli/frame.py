@@ -56,7 +56,7 @@ def reporting_errors(interrupted: str = "Interrupted.") -> Iterator[None]:
 def as_command(
     interrupted: str = "Interrupted.",
 ) -> Callable[[Callable[..., Coroutine[Any, Any, None]]], Callable[..., None]]:
-    """Make a command of a coroutine function, with errors handled as in `ending`."""
+    """Make a command of a coroutine function; errors are handled by `reporting_errors`."""
 
     def command(work: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
         @wraps(work)

@@ -4,7 +4,7 @@ import click
 
 from mcp_server_qdrant.cli import frame
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.core.notation import cite, own_id, without_controls, plural
+from mcp_server_qdrant.core.notation import cite, own_id, plural, without_controls
 
 
 @click.command()

@@ -119,7 +119,7 @@ def init(
         undone = _run_steps(steps)
     with frame.reporting_errors(STORED_LATER):
         try:
-            _try_out(settings, first)
+            _search_first(settings, first)
         finally:
             for error in undone.values():
                 frame.print_error(error)
@@ -349,7 +349,7 @@ def _write(
     click.echo(f"{done}: {path}{kept}. {then}".rstrip())
 
 
-def _try_out(settings: Settings, first: Mapping[str, str]) -> None:
+def _search_first(settings: Settings, first: Mapping[str, str]) -> None:
     """Do the first search in the process that has the engine."""
     if "QDRANT_URL" in first:  # the service would use the environment's engine
         visit.run(_first_search(settings))

@@ -25,7 +25,7 @@ def run(folder: str, client: str = "claude-code") -> None:
     with suppress(QdrantMcpError), contained():  # an error must not disturb the client
         until = time.monotonic() + SECONDS
         hook = json.loads(sys.stdin.buffer.read())
-        # Always in the same order, because the first service knows what it told a session.
+        # Always in the same order, because the first service knows what a session has seen.
         for place in sorted(map(str, Path(folder).glob("recall-*.json"))):
             if text := ask_recall(place, _as_claude_hook(hook), until - time.monotonic()):
                 said = _format_for(client, hook["hook_event_name"], text)

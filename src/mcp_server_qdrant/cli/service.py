@@ -55,7 +55,9 @@ def main() -> None:
         asyncio.run(run(settings, lock, command, lambda path: report(ready=str(path))))
     except OSError as error:  # it cannot publish its address
         if error.errno in NO_ROOM:  # no process could open the store
-            report_and_exit(EngineUnavailable("The service could not be started: the disk is full."))
+            report_and_exit(
+                EngineUnavailable("The service could not be started: the disk is full.")
+            )
         report(alone=True)
         raise
     lock.release()

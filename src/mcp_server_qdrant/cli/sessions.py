@@ -51,8 +51,8 @@ class Sessions:
         return f"{plural(len(files), self.noun)} of {self.title}, {size}, {days[0]} to {days[-1]}"
 
 
-# Claude Code keeps the logs of sub-agents and tools, and its memory, in the same folder. A note
-# that Claude deletes is no longer true, so it is not kept.
+# The folder of Claude Code also has logs of sub-agents and tools, and its memory. A note that
+# Claude deletes is no longer true, so its text is not kept.
 CLIENTS: Mapping[str, Sessions] = {
     "claude-code": Sessions(
         "Claude Code", ".claude/projects", ("*.jsonl",), ("agent-*.jsonl", "subagents/")

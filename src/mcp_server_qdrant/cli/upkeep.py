@@ -68,7 +68,7 @@ async def upgrade(
     encoders, progress = open_encoders(settings, local_models()), frame.Progress()
 
     async def work(engine: Any, name: str) -> str:
-        made = await engine.complete(name, wanted)
+        made = await engine.create_missing_indexes(name, wanted)
         indexed = f"Indexed: {cite_all(made)}." if made else ""
         if wanted and not model:
             return f"{cite(name)}: {indexed or 'indexed already.'}"
@@ -76,10 +76,14 @@ async def upgrade(
         if model:
             await frame.load_model(encoders.start_encoder(model))
             metadata = model_metadata(settings, encoders, model)
-            done = await upgrades.model(name, encoders.start_encoder(model), metadata, drop=drop_old)
+            done = await upgrades.model(
+                name, encoders.start_encoder(model), metadata, drop=drop_old
+            )
         else:
             done = await upgrades.keywords(name)
-        return f"{describe_upgrade(done, model, encoders.configured_model(name))} {indexed}".rstrip()
+        return (
+            f"{describe_upgrade(done, model, encoders.configured_model(name))} {indexed}".rstrip()
+        )
 
     try:
         await _run_on_own_engine(settings, collections, work)
@@ -186,15 +190,15 @@ async def describe(
     async def work(engine: Any, name: str) -> str:
         said = []
         if text is not None:
-            await engine.describe(name, text.strip())
+            await engine.set_description(name, text.strip())
             said.append("described" if text.strip() else "description removed")
         if folders:
-            await engine.assign(name, places)
+            await engine.set_folders(name, places)
             named = " and ".join(printable(str(one)) for one in places)
             said.append(f"belongs to {named or 'no folder'}")
         if expires is not None:
             after = expires.strip() if ends else ""
-            await engine.expire(name, after)
+            await engine.set_expiry(name, after)
             said.append(f"new texts expire: {printable(after or NEVER)}")
         return f"{cite(name)}: {', '.join(said)}."
 

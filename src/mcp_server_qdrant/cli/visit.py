@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 import click
 from typing_extensions import override
 
-from mcp_server_qdrant.core.context import client_folder, binding
+from mcp_server_qdrant.core.context import binding, client_folder
 
 if TYPE_CHECKING:
 

@@ -1,7 +1,7 @@
-"""The parts of a long text that ask or instruct: what to look for where a prompt is given.
+"""Finds the parts of a long prompt that ask or instruct, to search for these only.
 
-Left out is what is there to be looked at: code, logs, quoted lines, tables, headings, tags, paths
-and mentions of files. Nothing depends on one language, but for a few words of some.
+Material is left out: code, logs, quoted lines, tables, headings, tags, paths and mentions of files.
+Apart from some word lists, nothing depends on the language.
 """
 
 import re
@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-SHORT = 400  # characters: most models see the whole of so short a query
-LONGEST = 8_000  # characters of either end that are looked at
-ALONE = 250  # characters of a paragraph that may be a question by itself
-LEAST = 2  # words of a part: "go on" and a name are about nothing by themselves
-PROMPTED = 3  # sentences that tell a model what to be: then a text is a prompt
-SEVERAL = 6  # sentences, beside which one that stands apart is what is asked
+SHORT = 400  # characters; most models read a query of this length completely
+LONGEST = 8_000  # characters read at each end of the text
+ALONE = 250  # characters of a paragraph that can be a question of its own
+LEAST = 2  # words; a part without more, such as "go on", has no subject
+PROMPTED = 3  # instructions to a model that make a text a prompt
+SEVERAL = 6  # sentences from which a paragraph that stands apart counts as the question
 WIDE = 120  # bytes of a line that is a whole paragraph
 
 _FENCE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
@@ -26,8 +26,8 @@ _LABEL = re.compile(
     r"|pergunta|问题|用户|質問|ユーザー|вопрос)\W{0,4}[:\uff1a][\s*_`]{0,4}(?=\S)",
     re.IGNORECASE,
 )
-_CALLED = re.compile(r"^\W{0,4}(?:user |my |die |la )?(?:question|query|task|request|frage|aufgabe"
-    r"|demande|pregunta|domanda|vraag)\W{0,3}$", re.IGNORECASE)  # fmt: skip
+_LABEL_LINE = re.compile(r"^\W{0,4}(?:user |my |die |la )?(?:question|query|task|request|frage"
+    r"|aufgabe|demande|pregunta|domanda|vraag)\W{0,3}$", re.IGNORECASE)  # fmt: skip
 _LOG = re.compile(
     r"^\s*(?:\[?\d{4}-\d\d-\d\d[T ]\d\d?:|\[?\d\d:\d\d:\d\d|\w{3} +\d+ \d\d:\d\d|\[\w+\]\s"
     r"|(?:TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL|CRITICAL|npm ERR!|E  )\b[\s:\]]"
@@ -53,7 +53,7 @@ _ASKING = re.compile(
     r"|por qué|che|chi|quando|dove|come|perché|wat|welke?|wanneer|waar|hoe|waarom)\b",
     re.IGNORECASE,
 )
-_TELLING = re.compile(  # a model what to be, to do always, and not to do
+_TELLING = re.compile(  # instructions to a model
     r"\b(?:you|your|you're|yourself|the user'?s?|the assistant|du|dir|dich|deine?[rnms]?|sie sollen"
     r"|der benutzer|tu|toi|ton|tes|vous|votre|l'utilisateur|tú|usted|tus?|el usuario|lei|l'utente"
     r"|jij|je|de gebruiker|você)\b"
@@ -72,7 +72,7 @@ _CLOSING = re.compile(
     re.IGNORECASE,
 )
 CLOSING = 8  # words of such a sentence
-# "Please search my memory for this: ": who searches need not be told to search.
+# "Please search my memory for this: ": the instruction to search is not part of the query.
 _LEAD = re.compile(
     r"\s*[^:\n\uff1a]{4,250}?(?::\s+|[\uff1a\u3002\uff01\uff1f]\s*|\s[-\u2013\u2014]\s|\n+"
     r"|(?:[.?!]|\u2026)+\s+)(?=\S)"
@@ -97,11 +97,11 @@ _THIRD = re.compile(
 
 
 class Part(NamedTuple):
-    """A sentence of a text; `alone`: its paragraph is no longer; `said`: a label names it."""
+    """A sentence; `alone`: it is a paragraph; `labelled`: a label such as "Task:" precedes it."""
 
     text: str
     alone: bool
-    said: bool
+    labelled: bool
 
     @property
     def asks(self) -> bool:
@@ -115,16 +115,16 @@ class Part(NamedTuple):
         return short and not self.asks and bool(_CLOSING.match(self.text))
 
     @property
-    def tells(self) -> bool:
-        """True for a sentence that says what a model is and does."""
+    def instructs(self) -> bool:
+        """True for a sentence that instructs a model."""
         return bool(_TELLING.search(self.text) or _THIRD.search(self.text))
 
 
 def extract_question(text: str) -> str:
-    """The part of a prompt that asks, to be searched for; a short text, or one without it, whole.
+    """The part of a prompt to search for: the whole text if it is short or has no such part.
 
-    The last part weighs most, then the first; a paragraph of its own, a question and what a label
-    names weigh more, and what tells a model how to behave less.
+    The last part weighs most, then the first. Paragraphs of their own, questions and labelled parts
+    weigh more, instructions to a model less.
     """
     if len(text.strip()) <= SHORT:
         lead = _LEAD.match(text)
@@ -133,15 +133,15 @@ def extract_question(text: str) -> str:
     found = list(_parts(text))
     while len(found) > 1 and found[-1].closes:
         found.pop()
-    marked = any(part.said or part.asks for part in found)
+    marked = any(part.labelled or part.asks for part in found)
     alone = [part for part in found if part.alone]
     apart = len(found) >= SEVERAL and (len(alone) == 1 or found[0] in alone or found[-1] in alone)
-    if not marked and not apart and sum(part.tells for part in found) < PROMPTED:
-        return text  # prose: all of it is what is looked for
+    if not marked and not apart and sum(part.instructs for part in found) < PROMPTED:
+        return text  # prose: search for all of it
     best, most = None, 0.0
     for place, part in enumerate(found):
-        worth = 4.0 * part.said + 2.5 * part.alone + 2.0 * bool(_QUESTION.search(part.text))
-        worth += 2.0 * (place == len(found) - 1) + 1.5 * (place == 0) - 2.0 * part.tells
+        worth = 4.0 * part.labelled + 2.5 * part.alone + 2.0 * bool(_QUESTION.search(part.text))
+        worth += 2.0 * (place == len(found) - 1) + 1.5 * (place == 0) - 2.0 * part.instructs
         if worth >= max(most, 1.5):
             best, most = place, worth
     if best is None:
@@ -152,15 +152,15 @@ def extract_question(text: str) -> str:
 
 
 def asking_parts(text: str, most: int) -> list[str]:
-    """The parts of a person's prompt that may be about something, what asks first; so many."""
+    """At most `most` parts of a prompt that have a subject: labelled ones first, then questions."""
     parts = [one._replace(text=" ".join(_PATH.sub(" ", one.text).split())) for one in _parts(text)]
     parts = [one for one in parts if len(_WORD.findall(one.text)) > LEAST]
-    order = sorted(range(len(parts)), key=lambda n: (-parts[n].said, -parts[n].asks, n))
+    order = sorted(range(len(parts)), key=lambda n: (-parts[n].labelled, -parts[n].asks, n))
     return list(dict.fromkeys(parts[n].text[:SHORT] for n in order))[:most]
 
 
 def _parts(text: str) -> Iterator[Part]:
-    """The sentences that somebody may have written for a reader, in order."""
+    """The sentences of prose in order, without code, logs, headings, quotes and repetitions."""
     if len(text) > 2 * LONGEST:
         text = f"{text[:LONGEST]}\n\n{text[-LONGEST:]}"
     text = _TAG.sub("\n\n", _FENCE.sub("\n\n", text))
@@ -169,7 +169,7 @@ def _parts(text: str) -> Iterator[Part]:
     for block in re.split(r"\n[ \t]*\n", text):
         lines = []
         for line in block.splitlines():
-            named = bool(_CALLED.match(line))
+            named = bool(_LABEL_LINE.match(line))
             noise = _LOG.search(line) or _HEADING.search(line) or line.lstrip().startswith(">")
             if not noise and not named and times[line.strip()] < 3 and _WORD.search(line):
                 lines.append(line.strip())
@@ -187,7 +187,7 @@ def _parts(text: str) -> Iterator[Part]:
 
 
 def _apart(lines: Sequence[str], number: int) -> bool:
-    """True for a line that is a paragraph, or the first or last one beside whole paragraphs."""
+    """True for a line that is a paragraph, or the first or last line next to a long one."""
     if len(lines) == 1:
         return True
     if number == len(lines) - 1:

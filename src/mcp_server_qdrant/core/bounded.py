@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 import httpx
 
 TOGETHER = 512_000_000  # bytes of all responses being read
-LARGEST = 4_000_000  # bytes of a response; as text it may take four times as much, twice
-HEAVIEST = 32_000_000  # bytes that its parsed objects, lists and items may take
-# The most bytes that each of these JSON characters takes once it is parsed.
+LARGEST = 4_000_000  # bytes of a response; its text may take four times as much, in two copies
+HEAVIEST = 32_000_000  # estimated bytes of its parsed objects, lists and items
+# Memory per character of parsed JSON, in bytes: upper bounds.
 PARSED: Mapping[bytes, int] = {b"{": 240, b"[": 90, b",": 32}
-SMALL = HEAVIEST // 1_000  # bytes of a response that cannot be too heavy
+SMALL = HEAVIEST // 1_000  # bytes of a response that needs no check
 PLAIN = {"Accept-Encoding": "identity"}  # request header against compressed responses
 
 

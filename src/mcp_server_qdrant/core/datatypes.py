@@ -60,11 +60,11 @@ class Target:
     """A collection resolved for searching: its legs and counts.
 
     `documents` is N_c, the points that carry the sparse vector (all points without one).
-    `note` says in a sentence why a leg is missing, if one is; `failed` that it could not be read.
-    `expiring`: texts there may have expired.
-    `filling` is a sparse vector that an upgrade is giving to the points: written, not searched.
-    `dates` are the payload paths that have an index of dates. Targets of one `space` are searched
-    together; without one each is by itself.
+    `note`: a sentence on why a leg is missing. `failed`: the collection could not be read.
+    `expiring`: some of its texts may have expired.
+    `filling` is a sparse vector that an upgrade is adding; it is written, but not searched yet.
+    `dates` are the payload paths with a date index. Targets with the same `space` are searched
+    together; those without one are searched separately.
     """
 
     collection: str
@@ -90,12 +90,12 @@ class Targets(tuple[Target, ...]):
 
     @classmethod
     def from_sequence(cls, targets: Sequence[Target]) -> "Targets":
-        """These targets; the same object if it is one."""
+        """The targets as `Targets`; unchanged if they already are."""
         return targets if isinstance(targets, cls) else cls(targets)
 
     @cached_property
     def groups(self) -> Sequence[Sequence[Target]]:
-        """Targets grouped by space and legs; one without a space is a group of its own."""
+        """Targets grouped by space and legs; each target without a space is a group."""
         found: dict[Any, list[Target]] = {}
         for one in self:
             alone = one.collection if one.space is None else None
@@ -105,7 +105,7 @@ class Targets(tuple[Target, ...]):
 
     @cached_property
     def ok_statuses(self) -> Mapping[str, "Status"]:
-        """The outcome of a search in each, if all answer."""
+        """Collection -> status ok, for a search in which all collections answered."""
         return {one.collection: Status(one.collection, "ok") for one in self}
 
     @cached_property
@@ -126,9 +126,9 @@ class Sparse:
 class LegQuery:
     """The query for one collection: None for a leg that is not searched.
 
-    A sparse one without terms stands for a leg that has none of the words: all its points score 0.
+    A sparse query without terms: the collection has none of the words, so all points score 0.
     `tags` (payload key, value) add a leg over the points that carry one of them. `where` is a
-    filter in the engine's form, beside that of the search.
+    filter in the engine's form, in addition to that of the search.
     """
 
     dense: Dense | None
@@ -220,13 +220,13 @@ class Document(NamedTuple):
     `section` is the path of headings above its start; `sections` are (offset, path) of those that
     begin within the text, "" where one ends.
     `textless`: it has no text.
-    `version` is that of a text of several parts, `head` the id of the first where this is another,
-    `writing` is when a write began that is under way or was cut short, in epoch seconds.
-    `superseded_by` is the id of the text that retired it, `superseded_in` its collection where that
-    is another one, `heir` the first part of it. `stored_by` is `client`, `version` and `caller`.
-    `dated`: its `created_at` is what its caller or file says, not when it was stored. `file` names
-    the file that a sync took it from. `pending` marks this very text while it waits for its vector.
-    `expires` is when it is found no more.
+    `version` is set if the text has several parts. `head` is the id of the first part, set on the
+    other parts only. `writing` is the start, in epoch seconds, of a write that is under way or was
+    interrupted. `superseded_by` is the id of the text that supersedes it, `superseded_in` the
+    collection of that text if it is another one, `heir` the point id of its first part. `stored_by`
+    has `client`, `version` and `caller`. `dated`: `created_at` comes from the caller or file; it is
+    not the time of storing. `file` describes the synced file. `pending` identifies this content
+    while it waits for its vector. `expires`: from then on it is not found.
     """
 
     id: PointId
@@ -262,7 +262,7 @@ class Document(NamedTuple):
 
     @property
     def revision(self) -> Revision:
-        """The state of the text that this is, or is a part of."""
+        """The revision of the whole text."""
         return Revision(
             ours=self.document is not None,
             version=self.version,
@@ -304,12 +304,12 @@ class Earlier(NamedTuple):
 class Result:
     """A text in the results, its relevance, and its matching passages, best first.
 
-    `document` is the part of the first passage; `left` other parts of the text fit and are not
-    shown. `supersedes` is the id of the text in whose place it stands, `in_time` its
-    place among texts about the same subject ("newest of 3", "older"). A list of the newest texts
-    has no relevance. `why` has the numbers that made its place, as the tool gives them.
-    `elsewhere`: it is from outside of what is searched by default. `as_of` is the day of which the
-    `document` is a version, since it was changed after that; `earlier` are the versions before it.
+    `document` is the part of the first passage; `left` counts other matching parts that are not
+    shown. `supersedes` is the id of the superseded text that it replaces in the list, `in_time` its
+    order among texts about the same subject ("newest of 3", "older"). A list of the newest texts
+    has no relevance. `why` has the numbers behind its rank, as the tool returns them. `elsewhere`:
+    its collection is not searched by default. `as_of`: the text was changed later, and `document`
+    is its version of that day. `earlier` are the versions before `document`.
     """
 
     document: Document
@@ -380,7 +380,7 @@ class SearchPage:
 class NewDocument:
     """A text to store. `id` None: the id is derived from the content.
 
-    What else is None stays as it was where the text replaces another. `expires` is "" for never.
+    If it replaces a text, other fields that are None keep their old values. `expires` "": never.
     """
 
     text: str

@@ -25,7 +25,7 @@ _DURATION = re.compile(
     r"(min|[shdwmy]|(?:second|minute|hour|day|week|month|year)s?)"
 )
 _AGO = re.compile(r"(?:the )?(?:(?:last|past) )?(.+?)(?: ago)?")
-_UNITS = {  # a month and a year are at least so long
+_UNITS = {  # the longest month and year
     "s": timedelta(seconds=1),
     "min": timedelta(minutes=1),
     "h": timedelta(hours=1),
@@ -89,7 +89,7 @@ def parse_date(value: Any) -> datetime | None:
 def time_to_index(when: datetime) -> datetime:
     """The time to index for a date: noon for a date without a time.
 
-    So it is the same day in all time zones up to twelve hours away.
+    Noon is on the same day in all time zones up to twelve hours away.
     """
     wall = to_local(when).replace(tzinfo=None)
     return from_local_time(wall + A_DAY / 2) if wall == _midnight(wall) else when
@@ -131,9 +131,9 @@ def date_of(text: Document) -> datetime | None:
 
 
 def changed_at(text: Document) -> datetime | None:
-    """When a text of this server was changed, if it was, by more than a second after it was stored.
+    """When a text of this server was changed; None if that was within a second of storing it.
 
-    Files do not count.
+    None for texts of files.
     """
     if text.file is not None or text.document is None:
         return None
@@ -142,7 +142,7 @@ def changed_at(text: Document) -> datetime | None:
 
 
 def age_from(payload: Any, paths: Iterable[Sequence[str]]) -> datetime | None:
-    """The time that a payload's age is computed from: at the first path that has one.
+    """The time from which a text's age is computed: that at the first path that has one.
 
     None for a file without a date.
     """
@@ -168,7 +168,7 @@ def parse_period(
 ) -> tuple[datetime, datetime] | None:
     """Start and end (exclusive) of the year, month, day or second that a text names.
 
-    Days are those of the person's time zone. `7d` and `7 days` give one moment, that long ago; a
+    Days are those of the person's time zone. `7d` and `7 days` give the moment that long ago. A
     day or month without a year (`monday`, `May`) is the latest one, or the `coming` one. None if
     the text is no date. Raises RequestError for an ambiguous day.
     """

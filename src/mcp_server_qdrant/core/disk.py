@@ -21,10 +21,10 @@ from mcp_server_qdrant.core.errors import UnusableFile
 OUTSIDE = "is a link out of the folder, which is not followed: name its target instead"
 NO_FILE = "is not a regular file"
 # Never block on a pipe or a terminal.
-READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
-READ |= getattr(os, "O_BINARY", 0)
-STEP = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0)
-HERE = getattr(os, "O_NOFOLLOW", 0)
+READ_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+READ_FLAGS |= getattr(os, "O_BINARY", 0)
+FOLDER_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0)
+NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -109,7 +109,7 @@ def open_file(file: Path, within: Path | None) -> Iterator[BinaryIO]:
 
     Raises OSError, or UnusableFile if it is outside or not a regular file.
     """
-    descriptor = os.open(file, READ) if within is None else _open_within(within, file)
+    descriptor = os.open(file, READ_FLAGS) if within is None else _open_within(within, file)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise UnusableFile(NO_FILE)
@@ -126,17 +126,17 @@ def _open_within(folder: Path, file: Path) -> int:
         raise UnusableFile(OUTSIDE)
     root, names = place
     if os.open not in os.supports_dir_fd:  # Windows, where creating links needs a privilege
-        return os.open(Path(root, *names), READ)
-    descriptor = os.open(root, STEP)
+        return os.open(Path(root, *names), READ_FLAGS)
+    descriptor = os.open(root, FOLDER_FLAGS)
     for name in names[:-1]:
-        descriptor = _open_in(descriptor, name, STEP)
-    return _open_in(descriptor, names[-1] if names else ".", READ)
+        descriptor = _open_in(descriptor, name, FOLDER_FLAGS)
+    return _open_in(descriptor, names[-1] if names else ".", READ_FLAGS)
 
 
 def _open_in(folder: int, name: str, flags: int) -> int:
     """Open an entry of a folder descriptor, and close that descriptor."""
     try:
-        return os.open(name, flags | HERE, dir_fd=folder)
+        return os.open(name, flags | NO_LINKS, dir_fd=folder)
     finally:
         os.close(folder)
 

@@ -1,4 +1,4 @@
-"""Folders that a command makes: complete, or not there. What is not its own is never replaced."""
+"""Output folders of commands: they appear only when complete, and replace only their own kind."""
 
 import shutil
 from collections.abc import Iterator
@@ -13,18 +13,18 @@ OVERWRITE = "pass --overwrite to replace"
 
 @contextmanager
 def drafted(folder: Path, marker: str, kind: str, *, replace: bool) -> Iterator[Path]:
-    """A draft beside the folder, which takes its place once the block has ended without an error.
+    """Yield a draft folder, which becomes `folder` if the body ends without an error.
 
-    A folder is `a backup` or `an export`, its `kind`, where it holds a file of the marker's name:
-    such a one may be replaced. Nobody else makes one there meanwhile. Raises RequestError, and
-    EngineFailure for what the disk refuses.
+    `kind` is `a backup` or `an export`. Only a folder that contains the file `marker` may be
+    replaced. The folder is locked meanwhile. Raises RequestError, or EngineFailure if the draft
+    cannot be written.
     """
     draft, noun = folder.with_name(f".{folder.name}.part"), kind.rsplit(maxsplit=1)[-1]
     with ExitStack() as ending:
         _begin(folder, marker, kind, ending, replace=replace)
         try:
             ending.callback(shutil.rmtree, draft, ignore_errors=True)
-            shutil.rmtree(draft, ignore_errors=True)  # of a command that was killed
+            shutil.rmtree(draft, ignore_errors=True)  # left by a killed command
             draft.mkdir(mode=0o700, parents=True)
         except OSError as error:
             raise RequestError(f"{folder} cannot be created: {error.strerror}.") from error
@@ -36,7 +36,7 @@ def drafted(folder: Path, marker: str, kind: str, *, replace: bool) -> Iterator[
 
 
 def _begin(folder: Path, marker: str, kind: str, ending: ExitStack, *, replace: bool) -> None:
-    """Lock the folder until the `ending`, and refuse one that must stay."""
+    """Lock the folder until `ending` closes. Raises RequestError if it must not be replaced."""
     noun = kind.rsplit(maxsplit=1)[-1]
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ def _begin(folder: Path, marker: str, kind: str, ending: ExitStack, *, replace: 
 
 
 def _finish(folder: Path, draft: Path) -> None:
-    """Put the draft in the folder's place."""
+    """Replace the folder by the draft."""
     old = folder.with_name(f".{folder.name}.old")
     shutil.rmtree(old, ignore_errors=True)
     if folder.exists():

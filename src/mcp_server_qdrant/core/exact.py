@@ -10,7 +10,7 @@ from mcp_server_qdrant.core.forms import LETTER, SPACED, comparable, normalized,
 
 LONGEST = 64  # characters of a compound
 MOST = 200  # compounds of a text
-PIECES, PHRASES = 16, 3  # of a query; with more it is a pasted text
+PIECES, PHRASES = 16, 3  # at most in a query; a query with more is a pasted text
 WORDS = 16  # of a query; in a longer one, quotation marks do not demand a phrase
 
 # Possessive and anchored at a word's start, so that long runs of letters take linear time.
@@ -19,7 +19,7 @@ _SPECIFIC = re.compile(r"[\d_/\\@]|[^\W_]{2}\.[^\W_]{2}")  # "1.2", "a/b", "rene
 _TIME = re.compile(r"(?<=\d)[Tt](?=\d\d:)")
 _SLASHES, _DASHES = re.compile(r"[/\\:,@#+]+"), re.compile(r"[-_~]+")
 _VERSION = re.compile(r"^v(?=\d)")
-# Of languages and the like: "c++", "c#", ".net"; but not a call as in ".then(".
+# Names such as "c++", "c#" and ".net", but not calls such as ".then(".
 _SHARP = re.compile(rf"(?<!{LETTER}){LETTER}{{1,20}}+(?:\+\+(?![^\W\d]|[+#])|#(?![\w#]))")
 _DOTTED = re.compile(r"\.(?<![^\s(\"']\.)[a-z]\w++(?![\w(])")
 _QUOTED = re.compile(
@@ -34,8 +34,8 @@ def compounds(text: str) -> list[str]:
     """The distinct specific compounds of a text in lowercase, including nested ones.
 
     `src/main.py` has itself and `main.py`, `2026-11-12T10:00` has `2026-11-12` and `10:00`; a
-    version is the same with and without its v. Beside a script without spaces there are two, with
-    and without what is written in that.
+    version is the same with and without its v. Next to a script without spaces a compound is
+    returned twice: with and without the characters of that script.
     """
     text = _TIME.sub(" ", comparable(text))
     alone = spaced(text)
@@ -74,7 +74,7 @@ class Exact:
 
     @classmethod
     def in_query(cls, query: str) -> "Exact":
-        """Those of a query; of a quoted phrase the compounds do not count again."""
+        """The compounds and phrases of a query, without compounds inside quoted phrases."""
         query = normalized(query)
         phrases = tuple(dict.fromkeys(filter(None, map(_words, _quoted(query)))))
         if len(phrases) > PHRASES or len(query.split()) > WORDS:
@@ -103,7 +103,7 @@ class Exact:
 
 
 def _pattern(written: str) -> re.Pattern[str]:
-    """A text has `1.2` neither in 11.2 nor in 1.2.3, but in v1.2, and a date before its time."""
+    """A pattern: `1.2` is in v1.2, but not in 11.2 or 1.2.3; a time may follow a date."""
     before, after = word_boundaries(written)
     if written[0].isdigit():
         before += r"(?<!\d[.,])v?"
@@ -123,7 +123,7 @@ def word_boundaries(written: str) -> tuple[str, str]:
 
 def _quoted(query: str) -> Iterator[str]:
     for match in _QUOTED.finditer(query):
-        yield next(filter(None, match.groups())).rstrip(".,;:!?")  # not the sentence's
+        yield next(filter(None, match.groups())).rstrip(".,;:!?")  # punctuation of the sentence
 
 
 def _words(text: str) -> str:

@@ -1,6 +1,6 @@
-"""When texts expire: what a caller says of it, and whether it has come.
+"""Expiry times of texts: parses them, and tells whether a text has expired.
 
-A text that has expired is found no more. It stays where it is, so that it can be brought back.
+An expired text is no longer found. It stays stored, so that it can be restored.
 """
 
 from datetime import datetime, timedelta
@@ -16,11 +16,11 @@ _LONGEST = timedelta(days=366 * 1000)
 
 
 def parse_expiry(text: str, now: datetime) -> str:
-    """When a text expires of which this is said, in ISO 8601; "" for `never`.
+    """Parse an expiry time to ISO 8601; "" for `never`.
 
-    A day, a month and a year end with their last moment; a weekday, and a day or month without a
-    year, are the coming ones. Raises RequestError for what is no time, or is past: agents are
-    mistaken in the year.
+    A day, month or year stands for its end. A weekday, or a day or month without a year, is the
+    next one. Raises RequestError for any other text and, since agents often mistake the year, for a
+    time in the past.
     """
     said = " ".join(text.split())
     if said.lower() in (NEVER, ""):
@@ -46,6 +46,6 @@ def parse_expiry(text: str, now: datetime) -> str:
 
 
 def is_expired(document: Document, now: datetime) -> bool:
-    """True for a text that is found no more."""
+    """True if the text has expired."""
     when = parse_time(document.expires)
     return when is not None and when <= now

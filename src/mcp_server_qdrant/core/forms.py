@@ -11,11 +11,11 @@ from collections.abc import Iterator
 _PAIRED = r"\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U000323af"
 _TRIPLED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 PAIRED, TRIPLED = re.compile(f"[{_PAIRED}]+"), re.compile(f"[{_TRIPLED}]+")
-SPACED = rf"[^\W{_PAIRED}{_TRIPLED}]"  # a sign of a word in any other script
-LETTER = rf"[^\W_{_PAIRED}{_TRIPLED}]"  # the same, but for the low line
+SPACED = rf"[^\W{_PAIRED}{_TRIPLED}]"  # a word character of any other script
+LETTER = rf"[^\W_{_PAIRED}{_TRIPLED}]"  # the same without the underscore
 _UNSPACED = re.compile(f"[{_PAIRED}{_TRIPLED}]+")
-# Soft hyphens, marks of direction, selectors and what has no width; but not the joiners that shape
-# the letters of some scripts.
+# Soft hyphens, direction marks, variation selectors and zero-width characters, except the joiners
+# that shape the letters of some scripts.
 _UNSEEN = re.compile(
     r"[\xad\u034f\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]"
     r"|(?<![\u0620-\u06d3\u0750-\u077f\u0900-\u109f\u1780-\u17b3\u1820-\u18aa])[\u200c\u200d]"
@@ -27,7 +27,7 @@ _SMALL, _LARGE = "a-zß-öø-ÿ", "A-ZÀ-ÖØ-Þ"
 _SEAM = re.compile(
     rf"(?<=[{_SMALL}0-9])(?=[{_LARGE}])|(?<=[{_LARGE}])(?=[{_LARGE}][{_SMALL}]{{2}})"
 )
-# The same, beginning with what is rare: few texts have one, and all are searched.
+# The same boundary, but matched from its rarest character, which makes the search faster.
 _HAS_SEAM = re.compile(rf"[{_LARGE}](?:(?<=[{_SMALL}0-9].)|(?=[{_LARGE}][{_SMALL}]{{2}}))")
 _SEAMED = re.compile(rf"(?<!{LETTER}){LETTER}++(?:\0{LETTER}++)+")
 _UNIT = re.compile(

@@ -30,7 +30,7 @@ _DATED = re.compile(
 )
 _SPACED_ZONE = re.compile(r" (?=[+-]\d\d:?\d\d\Z)")
 _NIL = "00000000-0000-0000-0000-000000000000"
-_REST = 25  # characters that a short id omits; the other 40 bits do for ten million points
+_REST = 25  # characters that a short id omits; the other 40 bits suffice for ten million points
 _SHORT = re.compile("[0-9a-f]{8}-[0-9a-f]{2}")
 _PART = re.compile(r"(.+):([1-9]\d{0,5})/([1-9]\d{0,5})", re.DOTALL)
 _FIXED_BITS = 0xF << 76 | 0b11 << 62  # of a UUID: its version and its variant
@@ -111,7 +111,7 @@ def printable(text: str, mark: str = "\ufffd") -> str:
 
 
 def escaped(data: str) -> str:
-    """The text (or JSON) with those characters written as JSON escapes."""
+    """The text (or JSON) with control and invisible characters written as JSON escapes."""
     return _STEERING.sub(lambda found: found[1] or json.dumps(found[0])[1:-1], data)
 
 
@@ -291,7 +291,7 @@ def shown_id(document: Document) -> str:
 
 
 def has_start(document: Document) -> bool:
-    """True if these are its first chunks, joined."""
+    """True if the document is joined from its first chunks."""
     return document.chunk == 0 and document.last is not None
 
 
@@ -301,7 +301,7 @@ def is_numbered(document: Document) -> bool:
 
 
 def heir_id(document: Document) -> str | None:
-    """The id of the text that superseded this one, and is there."""
+    """The id of the text that superseded this one; None if there is none, or it was deleted."""
     if document.heir is None:
         return None
     place = document.superseded_in or document.collection

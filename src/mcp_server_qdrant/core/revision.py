@@ -37,8 +37,8 @@ class Revision:
     def changed_since(self, seen: "Revision") -> bool:
         """Whether the text was written again since it was `seen`.
 
-        Only the time and the text count: an engine may round numbers in the metadata. Nothing tells
-        the writes of another tool, so of its points everything counts.
+        Only the time and the text are compared, because an engine may round numbers in the
+        metadata. Points of another tool have no reliable time, so all their fields are compared.
         """
         if not (self.ours and seen.ours):
             return self != seen

@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterable
 
 ALIKE = 0.6  # least cosine of texts that share a word
 BARELY = 0.5  # least cosine if they share half of the words, or the newer one tells of a change
-# Some models give unrelated texts a cosine of 0.8. With so many candidates the lowest cosine shows
-# it, if it is so high.
+# Some models give unrelated texts a cosine of 0.8. A lowest cosine of CROWDED or more, among at
+# least MANY candidates, shows that.
 MANY, CROWDED = 10, 0.5
-# "Our office is at Lindenweg 4", "Our office is at Hafenstrasse 22": least number and share of the
-# words around the passage in which they differ. Their cosine may be below 0.5.
+# "Our office is at Lindenweg 4", "Our office is at Hafenstrasse 22": the least number and share of
+# equal words before and after the only difference. Their cosine may be below 0.5.
 FRAME, FRAMED = 3, 0.65
 
 _WORD = re.compile(r"\w+")

@@ -54,8 +54,9 @@ class Named:
 class Matching:
     """The points of a collection that match a filter: their exact `count`, and `examples`.
 
-    Deleted texts are kept for `days`. `partly` are texts of which only some parts match: they stay.
-    None if there are too many to check; then the number to delete (`going`) is unknown too.
+    Deleted texts can be restored for `days`. `partly` are texts of which only some parts match;
+    they are not deleted. `partly` is None if there are too many to check; then the number of points
+    to delete (`going`) is unknown too.
     """
 
     collection: str
@@ -70,7 +71,8 @@ class Matching:
 class Deleted:
     """The result of a deletion by filter: the number of points, and their kept versions.
 
-    `changed` points were written in the meantime and stay, as do the texts that match `partly`.
+    `changed` counts points that were written in the meantime, and `partly` are texts of which only
+    some parts match; both are not deleted.
     """
 
     points: int
@@ -83,14 +85,14 @@ class Deleted:
 class Stored:
     """The result of storing a text.
 
-    `pending` points wait for their dense vector, which comes once what is `lacking` was mended;
-    `without_vector` says why there will be none;
-    `kept` names what an update left as it was, `replaced` counts the parts it replaced. `near` are
-    other memories about the same subject, each with its cosine and what superseded it; `retired`
-    those that it supersedes, `lifted` those that it does not any more, `heir` what superseded it;
-    `moved` the text where it was before, if it was moved. `masked` counts the secrets in what was
-    given. `before` is the version that it replaced; `restored`: it is an earlier version itself.
-    `expires` is when it will be found no more. `lines` are the first and last that an edit changed.
+    `pending`: it waits for its dense vector, until the operator fixes what `lacking` says.
+    `without_vector`: why it will get none. `kept` names the fields that an update left unchanged,
+    `replaced` counts the parts that it replaced. `near` are other memories about the same subject,
+    each with its cosine and the text that superseded it. `retired` are the texts that it
+    supersedes, `lifted` those that it no longer supersedes; `heir` is the text that superseded it.
+    `moved` is the text at its previous place. `masked` counts the masked secrets. `before` is the
+    replaced version; `restored`: it is a restored version. `expires`: from then on it is not found.
+    `lines` are the first and the last line that an edit changed.
     """
 
     collection: str

@@ -4,9 +4,9 @@ A document's weight of a term is tf * (K1 + 1) / (tf + K1 * (1 - B + B * length 
 a query's is 1; the engine supplies the IDF. The id of a term is abs(murmur3(stem)), as in
 fastembed's Qdrant/bm25.
 
-A compound that tells something (`1.2.12`, `2026-11-12`, `src/main.py`, `C++`) is a term beside its
-pieces, so that a text that has it is told from one that has the pieces somewhere. So are the parts
-of `getUserName` and `40kg`. The words of a text's day are terms of it too.
+A specific compound (`1.2.12`, `2026-11-12`, `src/main.py`, `C++`) is a term in addition to its
+pieces, so that texts with the compound rank above texts with scattered pieces. The parts of
+`getUserName` and `40kg` are terms as well, and so are the words of a text's date.
 
 With the language "auto" each text is stemmed in its own language, or in English if that is
 uncertain. The vector of a non-English text also has two artificial terms, *markers*: one for
@@ -67,8 +67,8 @@ swedish januari februari mars april maj juni juli augusti september oktober nove
 class Bm25Encoder:
     """Sparse vectors of texts in one language, or with "auto" in each text's own.
 
-    "none" neither stems nor drops stop words. With "auto", `tokens` are English stems, which
-    `words` includes too.
+    "none" neither stems nor drops stop words. With "auto", `tokens` returns English stems; `words`
+    includes them.
     """
 
     def __init__(self, language: str = ENGLISH) -> None:
@@ -92,18 +92,18 @@ class Bm25Encoder:
 
     def stems(self, text: str) -> list[int]:
         """The distinct terms of the words of a text, as fastembed has them."""
-        return self._model.embed_query(_prepared(text)).indices
+        return self._model.embed_query(_normalise(text)).indices
 
     def tokens(self, text: str) -> list[int]:
         """The distinct terms of a query, each of weight 1."""
-        terms = self.stems(_opened(text))
+        terms = self.stems(_with_parts(text))
         return list(dict.fromkeys([*terms, *self.compounds(text)])) if terms else terms
 
     def term_reader(self, text: str) -> Callable[[str], Collection[int]]:
         """A function from a text, or a part of it, to its terms, in the whole text's language."""
         if len(self._encoders) == 1:  # no other language stored or searched yet: use English
             return self.tokens
-        return self._of(self.language_of(text)).tokens
+        return self._encoder_for(self.language_of(text)).tokens
 
     def language_of(self, text: str) -> str | None:
         """The language of a text if it is certain and matters; "none": it has no stemmer."""
@@ -122,13 +122,13 @@ class Bm25Encoder:
         own = next(iter(shares), ENGLISH)
         if shares.get(own, 0.0) < SURE:
             own = max(searched, key=lambda language: shares.get(language, 0.0))
-        others = [self._of(language) for language in searched if language != own]
+        others = [self._encoder_for(language) for language in searched if language != own]
         words: dict[str, dict[int, None]] = {}
-        for term, word in self._of(own).terms(query).items():
+        for term, word in self._encoder_for(own).terms(query).items():
             words.setdefault(word, {})[term] = None
         for word, terms in words.items():
             terms.update(dict.fromkeys(term for one in others for term in one.stems(word)))
-        return _apart([*words.values(), *((term,) for term in self.compounds(query))])
+        return _without_repeats([*words.values(), *((term,) for term in self.compounds(query))])
 
     def compounds(self, text: str) -> list[int]:
         """The terms of the compounds of a text."""
@@ -136,9 +136,9 @@ class Bm25Encoder:
         return _whole_words().embed_query(" ".join(found)).indices if found else []
 
     def compound_terms(self, query: str) -> Mapping[int, Collection[int]]:
-        """The terms of the query that stand for several of its words, with those of the words.
+        """Term of a compound or a compound word in the query -> the terms of its parts.
 
-        Without any where the vectors of all texts have these.
+        Those of compounds have no entry of parts: the vectors of all texts contain them.
         """
         found: dict[int, Collection[int]] = dict.fromkeys(self.compounds(query), ())
         for whole, parts in compound_words(query):
@@ -149,13 +149,15 @@ class Bm25Encoder:
     def encode_document(self, text: str, day: date | None = None) -> Sparse:
         """The distinct terms of a document and of its date, with their BM25 weights.
 
-        Compounds, parts of words and the day's words count as if they were there once. They do not
-        make the text longer: the weights of its words are as they always were.
+        Compounds, parts of words and words of the date count as occurring once. They do not count
+        towards the text's length, so they do not change the weights of its words.
         """
         language = self.language_of(text) or self.language
         if language != self.language:
-            return self._marked(self._of(language).encode_document(text, day), language)
-        vector = self._model.embed_document(_prepared(text))
+            return self._add_markers(
+                self._encoder_for(language).encode_document(text, day), language
+            )
+        vector = self._model.embed_document(_normalise(text))
         indices, values = vector.indices, vector.values
         named = self.tokens(date_words(day, self.language)) if day else []
         parts = self.stems(_parts(text))
@@ -163,7 +165,7 @@ class Bm25Encoder:
         more = [term for term in others if term not in indices]
         return Sparse((*indices, *more), (*values, *[min(values, default=0.0)] * len(more)))
 
-    def _marked(self, vector: Sparse, language: str) -> Sparse:
+    def _add_markers(self, vector: Sparse, language: str) -> Sparse:
         if not vector.indices:
             return vector
         marks = (*self.markers.foreign, _marker(language))
@@ -172,7 +174,7 @@ class Bm25Encoder:
     def terms(self, text: str) -> dict[int, str]:
         """Term of the query vector -> the word of the text that it comes from."""
         found: dict[int, str] = {}
-        for piece in _prepared(_opened(text)).split():
+        for piece in _normalise(_with_parts(text)).split():
             own = set(self._model.embed_query(piece).indices)
             # A term that matches none of our words gets the whole piece.
             for word in (*WORD.findall(piece), piece):
@@ -181,7 +183,7 @@ class Bm25Encoder:
                         found.setdefault(term, word)
         return found
 
-    def _of(self, language: str | None) -> "Bm25Encoder":
+    def _encoder_for(self, language: str | None) -> "Bm25Encoder":
         """The encoder for a language; this one by default."""
         language = language or self.language
         if language not in self._encoders:
@@ -198,7 +200,7 @@ def _marker(name: str) -> int:
     return _whole_words().embed_query(f"xxlanguage{name}").indices[0]
 
 
-def _apart(words: Iterable[Iterable[int]]) -> list[tuple[int, ...]]:
+def _without_repeats(words: Iterable[Iterable[int]]) -> list[tuple[int, ...]]:
     """The terms of each word, without terms of earlier words."""
     seen: set[int] = set()
     apart = []
@@ -223,7 +225,7 @@ def _whole_words() -> Bm25:
     )
 
 
-def _prepared(text: str) -> str:
+def _normalise(text: str) -> str:
     """The text NFKC-normalised, with unspaced scripts split into n-grams."""
     if text.isascii():
         return text
@@ -233,12 +235,12 @@ def _prepared(text: str) -> str:
 
 
 def _parts(text: str) -> str:
-    """The parts of those words of a text that are several."""
+    """The parts of the compound words of a text."""
     return " ".join(part for _, parts in compound_words(clean(text)) for part in parts)
 
 
-def _opened(query: str) -> str:
-    """The query with the parts of its words."""
+def _with_parts(query: str) -> str:
+    """The query, followed by the parts of its compound words."""
     parts = _parts(query)
     return f"{query} {parts}" if parts else query
 

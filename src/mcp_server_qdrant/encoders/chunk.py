@@ -20,7 +20,10 @@ CHARACTERS_PER_TOKEN = 16  # upper bound, even if a long word is one token
 BYTES_PER_TOKEN = 3  # without a tokenizer: UTF-8 bytes, a little below English and CJK
 SPECIAL_TOKENS = 2  # without a tokenizer
 WORD, WORDS = 32, 100_000  # cache limits: characters of a word, number of words
-FILLED, SMALL = 0.66, 0.25  # fill of a chunk that ends at a break: if more would fit, and if not
+FILLED, SMALL = (
+    0.66,
+    0.25,
+)  # least fill of a chunk that ends at a break: if the next block fits too, and if not
 GAP = 256  # most characters of white space in a chunk
 
 _LEADS = re.compile(
@@ -43,22 +46,22 @@ def split(
     is one chunk. Without a tokenizer, token counts are estimated generously.
     """
     # The splitter rejects surrogates; the replacement has the same length and is one token.
-    seen = _paused(_readable(text))
-    special, exact, quick = _counting(tokenizer_json)
+    seen = _keep_good_breaks(_replace_surrogates(text))
+    special, exact, quick = _token_counters(tokenizer_json)
     capacity = max(limit - special, 1)
     spans = _spans(seen, breaks, quick, capacity, overlap)
     if any(exact(seen[start:end]) > capacity for start, end in spans):
         spans = _spans(seen, breaks, exact, capacity, overlap)
-    return list(_whole(spans, len(text))) if len(spans) > 1 else [(0, len(text))]
+    return list(_close_gaps(spans, len(text))) if len(spans) > 1 else [(0, len(text))]
 
 
 def token_count(text: str, tokenizer_json: str | None) -> int:
     """The tokens of a text without special ones; estimated without a tokenizer."""
-    _, exact, _ = _counting(tokenizer_json)
-    return exact(_readable(text))
+    _, exact, _ = _token_counters(tokenizer_json)
+    return exact(_replace_surrogates(text))
 
 
-def _readable(text: str) -> str:
+def _replace_surrogates(text: str) -> str:
     return text if text.isascii() else SURROGATE.sub("?", text)
 
 
@@ -72,7 +75,7 @@ def _spans(
     splitter = TextSplitter.from_callback(count, capacity, min(overlap, capacity // 2))
     found: list[Span] = []
     for first, last, fits in _stretches(text, breaks, count, capacity):
-        start, end = _trimmed(text, first, last)
+        start, end = _trim(text, first, last)
         if not fits:
             size = max(SECTION, capacity * CHARACTERS_PER_TOKEN)
             found += _split(splitter, text, start, last, size)
@@ -84,7 +87,7 @@ def _spans(
 def _stretches(
     text: str, breaks: Sequence[int], count: Count, capacity: int
 ) -> Iterator[tuple[int, int, bool]]:
-    """Stretches whose last chunk is full enough to end there, and whether each is one chunk."""
+    """(start, end, fits): stretches that end at a break; `fits`: the stretch is one chunk."""
     blocks = list(pairwise([0, *breaks, len(text)]))
     sizes = [
         sum(count(text[at : min(at + SECTION, end)]) for at in range(start, end, SECTION))
@@ -112,7 +115,7 @@ def _split(splitter: "TextSplitter", text: str, first: int, last: int, size: int
             yield line if indented else start, reached
 
 
-def _paused(text: str) -> str:
+def _keep_good_breaks(text: str) -> str:
     """The text with line breaks only at good places to split, and with the same offsets.
 
     Wrapped lines are joined, and so is an introduction with the next paragraph: a heading, a
@@ -123,18 +126,18 @@ def _paused(text: str) -> str:
     for start, end, kind in blocks(text):
         one = text[start:end].rstrip()
         leads = leads or bool(_UNDERLINE.match(text, at) or _EXPLAINS.match(one))
-        parts.append(_joined(seen[at:start]) if leads and at else seen[at:start])
+        parts.append(_join_lines(seen[at:start]) if leads and at else seen[at:start])
         at = start + len(one)
-        parts.append(_joined(seen[start:at]) if kind == "prose" else seen[start:at])
+        parts.append(_join_lines(seen[start:at]) if kind == "prose" else seen[start:at])
         leads = kind == "heading" or (kind == "prose" and _LEADS.search(one) is not None)
     return "".join([*parts, seen[at:]])
 
 
-def _joined(text: str) -> str:
+def _join_lines(text: str) -> str:
     return text.replace("\n", " ").replace("\r", " ")
 
 
-def _trimmed(text: str, first: int, last: int) -> Span:
+def _trim(text: str, first: int, last: int) -> Span:
     """The stretch without surrounding white space, but with its first line's indentation."""
     stretch = text[first:last]
     start = first + len(stretch) - len(stretch.lstrip())
@@ -142,7 +145,7 @@ def _trimmed(text: str, first: int, last: int) -> Span:
     return line if start - line <= GAP else start, first + len(stretch.rstrip())
 
 
-def _whole(spans: Sequence[tuple[int, int]], length: int) -> Iterator[tuple[int, int]]:
+def _close_gaps(spans: Sequence[tuple[int, int]], length: int) -> Iterator[tuple[int, int]]:
     """Extend the spans by the white space between them, so that they cover the text."""
     following = [start for start, _ in spans[1:]] + [length]
     for number, ((start, end), after) in enumerate(zip(spans, following, strict=True)):
@@ -163,14 +166,14 @@ def _sections(text: str, size: int) -> Iterator[tuple[int, str]]:
 
 
 @lru_cache(maxsize=2)
-def _counting(tokenizer_json: str | None) -> tuple[int, Count, Count]:
+def _token_counters(tokenizer_json: str | None) -> tuple[int, Count, Count]:
     """(number of special tokens, exact counter, fast counter).
 
     The fast counter caches counts per word, because a splitter counts the same words again and
     again. That is exact for tokenizers that work word by word, and may be slightly low for others.
     """
     if tokenizer_json is None:
-        return SPECIAL_TOKENS, _guess, _guess
+        return SPECIAL_TOKENS, _estimate_tokens, _estimate_tokens
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_str(tokenizer_json)  # takes 40 ms
@@ -178,7 +181,7 @@ def _counting(tokenizer_json: str | None) -> tuple[int, Count, Count]:
     tokenizer.no_padding()
 
     def exact(text: str) -> int:
-        return max(len(tokenizer.encode(text, add_special_tokens=False)), _least(text))
+        return max(len(tokenizer.encode(text, add_special_tokens=False)), _least_tokens(text))
 
     word = lru_cache(WORDS)(exact)
 
@@ -188,11 +191,11 @@ def _counting(tokenizer_json: str | None) -> tuple[int, Count, Count]:
     return tokenizer.num_special_tokens_to_add(is_pair=False), exact, by_word
 
 
-def _guess(text: str) -> int:
+def _estimate_tokens(text: str) -> int:
     """An estimate by bytes, rather too high than too low."""
     return -(-len(text.encode()) // BYTES_PER_TOKEN)
 
 
-def _least(text: str) -> int:
+def _least_tokens(text: str) -> int:
     """A lower bound: a long word may be a single unknown token."""
     return len(text) // CHARACTERS_PER_TOKEN

@@ -107,7 +107,7 @@ class Encoder:
 
 
 class NoEncoder(Encoder):
-    """Stands for a missing model; has a sentence on why it is missing."""
+    """Takes the place of a model that is not available; `reason` says why."""
 
     state = "failed"
     reason = None

@@ -55,13 +55,13 @@ NAMES = {
 
 def detect(text: str) -> str | None:
     """The language of a text, "none" if it has no stemmer; None if uncertain."""
-    language, share = next(_predicted(text, 1), ("", 0.0))
+    language, share = next(_predict(text, 1), ("", 0.0))
     return language if share >= SURE else None
 
 
 def detect_strictly(text: str) -> str | None:
     """Like `detect`, with thresholds high enough to tell a person."""
-    language, share = next(_predicted(text, 1), ("", 0.0))
+    language, share = next(_predict(text, 1), ("", 0.0))
     enough = sum(map(str.isalpha, text[:READ])) >= LETTERS
     return language if share >= CERTAIN and enough else None
 
@@ -78,7 +78,7 @@ def model_reads(described: str, language: str) -> bool:
 def probabilities(text: str) -> Mapping[str, float]:
     """The probability of each language, highest first; those without a stemmer are summed."""
     found: dict[str, float] = {}
-    for language, share in _predicted(text, -1):
+    for language, share in _predict(text, -1):
         found.setdefault(language, share)
     return found
 
@@ -90,7 +90,7 @@ def stop_words(languages: Collection[str | None]) -> frozenset[str]:
     return frozenset(stopwords(code for code, name in NAMES.items() if name in languages))
 
 
-def _predicted(text: str, most: int) -> Iterator[tuple[str, float]]:
+def _predict(text: str, most: int) -> Iterator[tuple[str, float]]:
     """The likeliest languages; empty without the model."""
     if (model := _model()) is not None:
         labels, shares = model.predict(" ".join(clean(text[:READ]).split()), k=most)

@@ -86,14 +86,14 @@ class Registry:
         if model is None:
             if self._provider == NONE:
                 return ModelChoice(None, fault=NO_MODEL)
-            model = self._recorded(metadata) or await self._named(vectors)
-        return self._prefixed(model or self.default.name, metadata, certain=model is not None)
+            model = self._model_in_metadata(metadata) or await self._model_of_vectors(vectors)
+        return self._match_prefix(model or self.default.name, metadata, certain=model is not None)
 
     def configured_model(self, collection: str) -> str | None:
         """The collection's model in COLLECTION_MODELS, if any."""
         for pattern, model in self._mapping:
             if pattern == collection or fnmatchcase(collection, pattern):
-                return self._short(model)
+                return self._strip_provider(model)
         return None
 
     async def shape(self, model: str) -> tuple[str, int | None]:
@@ -117,15 +117,15 @@ class Registry:
             f"{names[0]} {quote(collection)}, which recomputes all vectors"
         )
 
-    def _recorded(self, metadata: Mapping[str, Any]) -> str | None:
+    def _model_in_metadata(self, metadata: Mapping[str, Any]) -> str | None:
         model, provider = metadata.get(MODEL_KEY), metadata.get(PROVIDER_KEY)
         if not isinstance(model, str) or not model:
             return None
         if _last(model) == _last(self.default.name):
             return self.default.name  # the same model from another provider
-        return self._short(f"{provider}:{model}" if _is_provider(provider) else model)
+        return self._strip_provider(f"{provider}:{model}" if _is_provider(provider) else model)
 
-    async def _named(self, vectors: Sequence[str]) -> str | None:
+    async def _model_of_vectors(self, vectors: Sequence[str]) -> str | None:
         """The model whose vector name is among these."""
         if self.default.vector_name in vectors:
             return self.default.name
@@ -133,17 +133,19 @@ class Registry:
             if name.removeprefix(FAST) == _last(self.default.name):
                 return self.default.name
             if name.partition("@")[0] in OPENAI_MODELS:
-                return self._short(f"openai:{name}")
+                return self._strip_provider(f"openai:{name}")
             if name.startswith(FAST):
                 for model in (await supported_models()).values():
                     if _last(model["model"]) == name.removeprefix(FAST):
-                        return self._short(f"fastembed:{model['model']}")
+                        return self._strip_provider(f"fastembed:{model['model']}")
         return None
 
-    def _prefixed(self, model: str, metadata: Mapping[str, Any], *, certain: bool) -> ModelChoice:
+    def _match_prefix(
+        self, model: str, metadata: Mapping[str, Any], *, certain: bool
+    ) -> ModelChoice:
         """The model, with or without prefixes, to match the collection's passages."""
         wanted = self.get(model).prefixes.passage
-        found = metadata.get(PREFIX_KEY, "") if self._records(metadata, model) else wanted
+        found = metadata.get(PREFIX_KEY, "") if self._describes_model(metadata, model) else wanted
         if found == wanted:
             return ModelChoice(model, certain)
         if not found:
@@ -154,7 +156,7 @@ class Registry:
         )
         return ModelChoice(None, fault=fault)
 
-    def _records(self, metadata: Mapping[str, Any], model: str) -> bool:
+    def _describes_model(self, metadata: Mapping[str, Any], model: str) -> bool:
         """True if the metadata names this model or none.
 
         After an upgrade the old model's vectors remain, whose prefix is not recorded.
@@ -163,7 +165,7 @@ class Registry:
         _, name = split_provider(model, self._provider)
         return not isinstance(recorded, str) or _last(recorded) == _last(name)
 
-    def _short(self, model: str) -> str:
+    def _strip_provider(self, model: str) -> str:
         """The model's name without the server's own provider."""
         return model.removeprefix(f"{self._provider}:")
 

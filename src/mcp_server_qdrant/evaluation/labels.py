@@ -25,7 +25,7 @@ BEST, ALSO = 2, 1
 BEST_GRADE = 1_000_000
 
 
-def _graded(value: Any) -> Any:
+def _parse_grades(value: Any) -> Any:
     """Ids with their grades; those of a list are equal."""
     if isinstance(value, dict):
         return value
@@ -39,7 +39,7 @@ Filled = Annotated[
 Texts = Annotated[tuple[Id, ...], BeforeValidator(one_or_many)]
 Some = Annotated[Texts, Field(min_length=1)]
 Grade = Annotated[int, Field(ge=0, le=BEST_GRADE)]
-Grades = Annotated[dict[Id, Grade], BeforeValidator(_graded)]
+Grades = Annotated[dict[Id, Grade], BeforeValidator(_parse_grades)]
 
 
 class Expect(BaseModel):

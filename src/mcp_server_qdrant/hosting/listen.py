@@ -15,7 +15,14 @@ from hmac import compare_digest
 from pathlib import Path
 from typing import Any
 
-from mcp_server_qdrant.hosting.rendezvous import NONCE, PROOF, PROTOCOL, Rendezvous, proof, socket_path
+from mcp_server_qdrant.hosting.rendezvous import (
+    NONCE,
+    PROOF,
+    PROTOCOL,
+    Rendezvous,
+    proof,
+    socket_path,
+)
 
 LONGEST_LINE = 1 << 26  # bytes; a whole text to store is one line
 

@@ -39,14 +39,14 @@ def run_stdio(service: Sequence[str], arguments: Sequence[str], env_file: str | 
     _fill_standard_streams()
     parent = os.getppid()
     client = client_handle(parent, 0)  # now, because the client may exit while a service starts
-    told = reach.locators(env_file)
+    variables = reach.locators(env_file)
     # A shell that asks for completions passes no arguments either.
-    if not reach.may_share(told) or reach.completing():
+    if not reach.may_share(variables) or reach.completing():
         return
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: os._exit(0))
     command = [*service, *reach.env_file_args(env_file)]
-    relay = Relay(command, reach.guess_path(told), reach.hello("stdio", arguments, env_file))
+    relay = Relay(command, reach.guess_path(variables), reach.hello("stdio", arguments, env_file))
     try:
         relay.connect()
     except Ended as end:
@@ -119,24 +119,24 @@ def run_command(
     is the command that starts one if none is running. `out` gets the output instead of stdout, and
     returns whether to go on. Raises Ended if a service refuses to start.
     """
-    told = reach.locators(env_file)
-    place = reach.guess_path(told)
-    if service and reach.may_share(told):
+    variables = reach.locators(env_file)
+    place = reach.guess_path(variables)
+    if service and reach.may_share(variables):
         try:
-            place, line, found = reach.connect_or_start(
+            place, sock, found = reach.connect_or_start(
                 [*service, *reach.env_file_args(env_file)], place
             )
         except OSError:  # no process can be started, or it cannot listen
             return None
     elif connection := reach.connect(place):
-        line, found = connection
+        sock, found = connection
     else:
         return None
-    before = signal.signal(signal.SIGINT, _interrupting(line))
+    before = signal.signal(signal.SIGINT, _interrupting(sock))
     try:
-        with line:
-            line.sendall(reach.hello("command", arguments, env_file))
-            end = _show_output(line, out or _print)
+        with sock:
+            sock.sendall(reach.hello("command", arguments, env_file))
+            end = _show_output(sock, out or _print)
     except OSError:
         end = {}
     finally:
@@ -148,7 +148,7 @@ def run_command(
     return reach.status_of(end) if end else reach.print_end(Ended(1, LOST))
 
 
-def _interrupting(line: socket.socket) -> Callable[..., None]:
+def _interrupting(sock: socket.socket) -> Callable[..., None]:
     """A handler for Ctrl-C: the first interrupts the command, the second exits this process."""
     interrupted: list[int] = []
 
@@ -157,14 +157,14 @@ def _interrupting(line: socket.socket) -> Callable[..., None]:
             os._exit(INTERRUPTED)
         interrupted.append(number)
         with suppress(OSError):
-            line.sendall(control(interrupt=True))
+            sock.sendall(control(interrupt=True))
 
     return interrupt
 
 
-def _show_output(line: socket.socket, out: Callable[[str], bool]) -> Mapping[str, object]:
+def _show_output(sock: socket.socket, out: Callable[[str], bool]) -> Mapping[str, object]:
     """Print a command's output until it ends; its last order, or {} if the service died."""
-    for one in reach.split_lines(reach.receive_chunks(line)):
+    for one in reach.split_lines(reach.receive_chunks(sock)):
         order = reach.parse_control(one)
         if not order.keys().isdisjoint(_ENDS):
             return order
@@ -195,13 +195,13 @@ def ask_recall(place: str, hook: Mapping[str, object], seconds: float) -> str:
     if found is None or found.protocol != PROTOCOL:
         return text
     with suppress(OSError):
-        line = found.dial(min(_DIAL_SECONDS, seconds))
-        if line is None:
+        sock = found.dial(min(_DIAL_SECONDS, seconds))
+        if sock is None:
             found.withdraw(place)  # it was killed
             return text
-        with line:
-            line.sendall(reach.hello("recall", [os.path.dirname(place)], None, hook=hook))
-            for answer in reach.split_lines(_until(line, until)):
+        with sock:
+            sock.sendall(reach.hello("recall", [os.path.dirname(place)], None, hook=hook))
+            for answer in reach.split_lines(_until(sock, until)):
                 order = reach.parse_control(answer)
                 text += str(order.get("out", ""))
                 if "exit" in order:
@@ -209,10 +209,10 @@ def ask_recall(place: str, hook: Mapping[str, object], seconds: float) -> str:
     return ""
 
 
-def _until(line: socket.socket, until: float) -> Iterator[bytes]:
+def _until(sock: socket.socket, until: float) -> Iterator[bytes]:
     """The bytes received before the deadline `until`. Raises TimeoutError."""
     while True:
-        line.settimeout(max(until - time.monotonic(), 1e-3))
-        if not (piece := line.recv(reach.CHUNK)):
+        sock.settimeout(max(until - time.monotonic(), 1e-3))
+        if not (piece := sock.recv(reach.CHUNK)):
             return
         yield piece

@@ -29,7 +29,7 @@ NOT_STARTED = f"The service could not be started: `{APP} doctor` says why."
 ANOTHER_VERSION = (
     "Another version of this server is using the store: stop it, or use the same version."
 )
-_TELLING = ("QDRANT_LOCAL_PATH", "QDRANT_URL", "QDRANT_CACHE_PATH", SHARE)
+_LOCATING = ("QDRANT_LOCAL_PATH", "QDRANT_URL", "QDRANT_CACHE_PATH", SHARE)
 _FALSE = ("0", "false", "f", "no", "n", "off")
 _GREETING_SECONDS = 5.0
 _CONNECT_SECONDS = 20.0
@@ -65,13 +65,13 @@ def locators(env_file: str | None) -> dict[str, str]:
     file = os.path.expanduser(env_file) if env_file else os.path.join(_folder("config"), ".env")
     given = {name.upper(): value for name, value in os.environ.items() if value}
     found = {**_read_settings_file(file), **given}
-    return {name: found[name] for name in _TELLING if name in found}
+    return {name: found[name] for name in _LOCATING if name in found}
 
 
-def may_share(told: Mapping[str, str]) -> bool:
+def may_share(variables: Mapping[str, str]) -> bool:
     """Whether these variables allow a shared service; an in-memory engine is never shared."""
-    on_trial = told.get("QDRANT_URL") == ":memory:"
-    return not on_trial and told.get(SHARE, "").strip().lower() not in _FALSE
+    on_trial = variables.get("QDRANT_URL") == ":memory:"
+    return not on_trial and variables.get(SHARE, "").strip().lower() not in _FALSE
 
 
 def completing() -> bool:
@@ -79,11 +79,11 @@ def completing() -> bool:
     return any(name.startswith("_") and name.endswith("_COMPLETE") for name in os.environ)
 
 
-def guess_path(told: Mapping[str, str]) -> str:
+def guess_path(variables: Mapping[str, str]) -> str:
     """The path where the service most likely publishes its address."""
-    local, cache = told.get("QDRANT_LOCAL_PATH"), told.get("QDRANT_CACHE_PATH")
+    local, cache = variables.get("QDRANT_LOCAL_PATH"), variables.get("QDRANT_CACHE_PATH")
     return rendezvous_path(
-        told.get("QDRANT_URL"),
+        variables.get("QDRANT_URL"),
         os.path.expanduser(local or _folder("data")),
         os.path.expanduser(cache or _folder("cache")),
     )
@@ -96,7 +96,7 @@ def _read_settings_file(file: str) -> dict[str, str]:
             text = opened.read()
     except (OSError, ValueError):
         return {}
-    if not any(name in text.upper() for name in _TELLING):
+    if not any(name in text.upper() for name in _LOCATING):
         return {}
     from dotenv import dotenv_values
 
@@ -188,12 +188,12 @@ def split_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
         begun.append(rest)
 
 
-def receive_chunks(line: socket.socket) -> Iterator[bytes]:
+def receive_chunks(sock: socket.socket) -> Iterator[bytes]:
     """The chunks received until the other side closes the connection. Raises OSError."""
     while True:
-        while sys.platform == "win32" and not select.select([line], [], [], 0.5)[0]:
+        while sys.platform == "win32" and not select.select([sock], [], [], 0.5)[0]:
             pass  # on Windows no signal interrupts a wait
-        if not (piece := line.recv(CHUNK)):
+        if not (piece := sock.recv(CHUNK)):
             return
         yield piece
 
@@ -204,10 +204,10 @@ def connect(place: str) -> tuple[socket.socket, Rendezvous] | None:
     if found is None or found.protocol != PROTOCOL:
         return None
     try:
-        line = found.dial(_GREETING_SECONDS)
+        sock = found.dial(_GREETING_SECONDS)
     except TimeoutError:
         return None
-    return None if line is None else (line, found)
+    return None if sock is None else (sock, found)
 
 
 def connect_when_ready(place: str) -> tuple[socket.socket, Rendezvous]:

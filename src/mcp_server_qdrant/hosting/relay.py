@@ -23,9 +23,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_server_qdrant.hosting.rendezvous import Rendezvous
 
-REPEATED = "mcp-server-qdrant: initialize again"  # the id of the replayed request
+REPLAYED = "mcp-server-qdrant: initialize again"  # the id of the replayed request
 _BEGUN = "notifications/initialized"
-_READING = ("qdrant-find", "qdrant-get", "qdrant-collections", "qdrant-project")
+_READING_TOOLS = ("qdrant-find", "qdrant-get", "qdrant-collections", "qdrant-project")
 # The start of a response: responses may be long, so only the id is parsed.
 _ANSWER = re.compile(
     rb'\{"jsonrpc":"2\.0","id":(-?\d+|"(?:[^"\\]|\\.)*"),"(?:result|error)":', re.ASCII
@@ -61,7 +61,7 @@ class _Request:
         """True if it can safely be retried."""
         params = self.message.get("params")
         tool = params.get("name") if isinstance(params, dict) else None
-        return not self.calls_tool or tool in _READING
+        return not self.calls_tool or tool in _READING_TOOLS
 
 
 class Relay:
@@ -81,20 +81,20 @@ class Relay:
         self._initialize: bytes | None = None  # the client's `initialize`, for a replay
         self._initialized: bytes | None = None
         self._yielding = False
-        self._holding = False  # requests are queued until `_replay` has run
+        self._queueing = False  # requests are queued until `_replay` has run
         self._ended = False  # the client's input has ended
         self._starts = 0  # of services since the last response
         self._moved = 0  # how often in a row a service had another store
-        self._line: socket.socket
-        self._found: Rendezvous
+        self._socket: socket.socket
+        self._rendezvous: Rendezvous
 
     def connect(self, *, elsewhere: bool = False) -> None:
         """Find or start the service. Raises Ended; OSError if no process can be started."""
         found = reach.connect_or_start(self._service, self._place, elsewhere=elsewhere)
-        self._place, self._line, self._found = found
+        self._place, self._socket, self._rendezvous = found
         self._starts += 1
         with suppress(OSError):  # a dead service is noticed by the reader
-            self._line.sendall(self._hello)
+            self._socket.sendall(self._hello)
 
     def run(self) -> int:
         """Forward until the client or the service ends; the exit status."""
@@ -110,15 +110,15 @@ class Relay:
         else:
             return 0
         finally:
-            self._line.close()
+            self._socket.close()
 
     def end_input(self, seconds: float = -1) -> None:
         """Note the end of the client's input; the service answers pending requests, then closes."""
         if self._lock.acquire(timeout=seconds):
             self._ended = True
-            if not self._holding:  # else `_replay` tells the next service
+            if not self._queueing:  # else `_replay` tells the next service
                 with suppress(OSError):
-                    self._line.shutdown(socket.SHUT_WR)
+                    self._socket.shutdown(socket.SHUT_WR)
             self._lock.notify()
             self._lock.release()
 
@@ -126,7 +126,9 @@ class Relay:
         """Send the client's lines until its input ends."""
         pieces = iter(partial(os.read, self._stdin, reach.CHUNK), b"")
         with suppress(OSError):
-            for line in reach.split_lines(chain(pieces, [b"\n"])):  # the last line may lack its newline
+            for line in reach.split_lines(
+                chain(pieces, [b"\n"])
+            ):  # the last line may lack its newline
                 if line.strip():
                     self._send(line)
         self.end_input()
@@ -137,9 +139,9 @@ class Relay:
         data = b"%s%s\n" % (b" " if line.startswith(b"!") else b"", line)
         with self._lock:
             request = self._track(message, data)
-            if request is None or not self._holding:
+            if request is None or not self._queueing:
                 with suppress(OSError):  # a dead service is noticed by the reader
-                    self._line.sendall(data)
+                    self._socket.sendall(data)
                     if request is not None:
                         request.sent = True
             self._lock.notify()
@@ -164,7 +166,7 @@ class Relay:
         True if this service has another store, so that another service must be found.
         """
         with suppress(OSError):
-            for line in reach.split_lines(reach.receive_chunks(self._line)):
+            for line in reach.split_lines(reach.receive_chunks(self._socket)):
                 if line.startswith(b"!"):
                     order = reach.parse_control(line)
                     if "elsewhere" in order:
@@ -180,7 +182,7 @@ class Relay:
         elif "exit" in order:
             raise Ended(reach.status_of(order))
         elif "yielding" in order:
-            self._yielding = self._holding = True
+            self._yielding = self._queueing = True
 
     def _is_for_client(self, line: bytes) -> bool:
         """False for the response to a replayed request; any other ends its pending request."""
@@ -191,11 +193,11 @@ class Relay:
             number = message.get("id")
             if "method" in message or not isinstance(number, Id):
                 return True
-        if number == REPEATED:
+        if number == REPLAYED:
             return False
         request = self._requests.pop(number, None)
         if request and request.message["method"] == "initialize":
-            self._initialize = json_line({**request.message, "id": REPEATED})
+            self._initialize = json_line({**request.message, "id": REPLAYED})
         self._starts = 0
         return True
 
@@ -210,11 +212,11 @@ class Relay:
     def _reconnect(self, *, elsewhere: bool) -> bool:
         """Connect again; False if the client needs no connection any more. Raises Ended."""
         with suppress(OSError):
-            self._line.shutdown(socket.SHUT_RDWR)  # wakes a sender that holds the lock
+            self._socket.shutdown(socket.SHUT_RDWR)  # wakes a sender that holds the lock
         with self._lock:
-            self._line.close()
+            self._socket.close()
             if self._yielding:
-                reach.await_end(self._found, self._place)
+                reach.await_end(self._rendezvous, self._place)
                 self._yielding = False
             self._moved = self._moved + 1 if elsewhere else 0
             if self._moved > STARTS:
@@ -229,11 +231,11 @@ class Relay:
                 self.connect(elsewhere=elsewhere)
             except (Ended, OSError) as error:
                 for number in [*self._requests]:
-                    self._answer(number, STOPPED)
+                    self._answer_with_error(number, STOPPED)
                 raise error if isinstance(error, Ended) else Ended(1, reach.NOT_STARTED) from None
-            self._holding = True
+            self._queueing = True
             # In a thread of its own, because this one must read the responses meanwhile.
-            threading.Thread(target=self._replay, args=(self._line,), daemon=True).start()
+            threading.Thread(target=self._replay, args=(self._socket,), daemon=True).start()
             return True
 
     def _settle_requests(self, *, nothing_done: bool) -> None:
@@ -242,11 +244,11 @@ class Relay:
             if nothing_done:
                 request.sent = False
             elif request.sent and not request.only_reads:
-                self._answer(number, STOPPED)
+                self._answer_with_error(number, STOPPED)
             elif request.sent and request.repeated >= STARTS:
-                self._answer(number, STOPPED_OFTEN)
+                self._answer_with_error(number, STOPPED_OFTEN)
 
-    def _answer(self, number: Id, sentence: str) -> None:
+    def _answer_with_error(self, number: Id, sentence: str) -> None:
         """Answer a request with an error in place of the service."""
         request = self._requests.pop(number)
         if request.sent and not request.only_reads:
@@ -261,17 +263,17 @@ class Relay:
         )
         self._write(json_line({"jsonrpc": "2.0", "id": number, **outcome}))
 
-    def _replay(self, line: socket.socket) -> None:
+    def _replay(self, connection: socket.socket) -> None:
         """Replay the session's start and retry the pending requests."""
         with self._lock, suppress(OSError):
-            if line is not self._line:  # this service has died too
+            if connection is not self._socket:  # this service has died too
                 return
-            self._holding = False
+            self._queueing = False
             if self._initialize:
-                line.sendall(self._initialize + (self._initialized or b""))
+                connection.sendall(self._initialize + (self._initialized or b""))
             for request in [*self._requests.values()]:
                 request.repeated += request.sent
-                line.sendall(request.data)
+                connection.sendall(request.data)
                 request.sent = True
             if self._ended:
-                line.shutdown(socket.SHUT_WR)
+                connection.shutdown(socket.SHUT_WR)

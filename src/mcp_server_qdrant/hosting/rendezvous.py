@@ -44,10 +44,12 @@ def proof(key: bytes, who: bytes, nonce: bytes) -> bytes:
 class Rendezvous:
     """A service's address (a socket path; on Windows `host:port`) and key.
 
-    `pid` is its process, `wire` the protocol version, `version` the package version.
+    `pid` is its process, `protocol` the protocol version, `version` the package version.
     """
 
-    def __init__(self, address: str, key: bytes, pid: int, protocol: int, version: str = "") -> None:
+    def __init__(
+        self, address: str, key: bytes, pid: int, protocol: int, version: str = ""
+    ) -> None:
         self.address, self.key, self.pid = address, key, pid
         self.protocol, self.version = protocol, version
 
@@ -62,7 +64,9 @@ class Rendezvous:
 
         from mcp_server_qdrant.core.disk import write_atomically
 
-        write_atomically(Path(path), json.dumps({**vars(self), "key": self.key.hex()}))
+        fields = {"address": self.address, "key": self.key.hex(), "pid": self.pid}
+        text = json.dumps({**fields, "wire": self.protocol, "version": self.version})
+        write_atomically(Path(path), text)
 
     @classmethod
     def read(cls, path: Name) -> "Rendezvous | None":
@@ -75,8 +79,8 @@ class Rendezvous:
                 fields = json.load(file)
             key, version = bytes.fromhex(fields["key"]), str(fields.get("version", ""))
             # Unknown fields, of another version, are ignored.
-            address, pid, wire = str(fields["address"]), int(fields["pid"]), int(fields["wire"])
-            return cls(address, key, pid, wire, version)
+            address, pid = str(fields["address"]), int(fields["pid"])
+            return cls(address, key, pid, int(fields["wire"]), version)
         except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
             return None
 
@@ -104,15 +108,15 @@ class Rendezvous:
 
         The socket is blocking. Raises TimeoutError if the service is silent for `seconds`.
         """
-        line = socket.socket(socket.AF_INET if sys.platform == "win32" else socket.AF_UNIX)
+        connection = socket.socket(socket.AF_INET if sys.platform == "win32" else socket.AF_UNIX)
         known = False
         try:
-            line.settimeout(seconds)
+            connection.settimeout(seconds)
             if sys.platform == "win32":
-                line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            line.connect(self._socket_address())
-            known = self._authenticate(line)
-            line.settimeout(None)
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.connect(self._socket_address())
+            known = self._authenticate(connection)
+            connection.settimeout(None)
         except BlockingIOError:  # the listen queue is full
             raise TimeoutError from None
         except TimeoutError:
@@ -121,8 +125,8 @@ class Rendezvous:
             pass
         finally:
             if not known:
-                line.close()
-        return line if known else None
+                connection.close()
+        return connection if known else None
 
     def _socket_address(self) -> str | tuple[str, int]:
         """The address in the form that `connect` takes."""
@@ -131,17 +135,19 @@ class Rendezvous:
         host, _, port = self.address.rpartition(":")
         return host, int(port)
 
-    def _authenticate(self, line: socket.socket) -> bool:
+    def _authenticate(self, connection: socket.socket) -> bool:
         """Authenticate both sides: each proves that it knows the key."""
-        theirs, own = _receive_exactly(line, NONCE), os.urandom(NONCE)
-        line.sendall(proof(self.key, b"client", theirs) + own)
-        return hmac.compare_digest(_receive_exactly(line, PROOF), proof(self.key, b"host", own))
+        theirs, own = _receive_exactly(connection, NONCE), os.urandom(NONCE)
+        connection.sendall(proof(self.key, b"client", theirs) + own)
+        return hmac.compare_digest(
+            _receive_exactly(connection, PROOF), proof(self.key, b"host", own)
+        )
 
 
-def _receive_exactly(line: socket.socket, size: int) -> bytes:
+def _receive_exactly(connection: socket.socket, size: int) -> bytes:
     data = b""
     while len(data) < size:
-        piece = line.recv(size - len(data))
+        piece = connection.recv(size - len(data))
         if not piece:
             raise EOFError
         data += piece

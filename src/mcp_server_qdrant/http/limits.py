@@ -124,7 +124,7 @@ class Load:
                 await self._serve(app, scope, receive, send)
             elif reason := self._refusal(scope):
                 refused(reason)
-                await _answer(reason)(scope, receive, send)
+                await _refuse(reason)(scope, receive, send)
             else:
                 slots = self.streams if _is_stream(scope) else self.calls
                 with (slot := Slot(slots, caller_key(scope))):
@@ -151,14 +151,14 @@ class Load:
             started = message["type"] == "http.response.start"
             unfinished = started or message.get("more_body", False)
             if started and scope["path"] == MCP:
-                self._note(scope, message)
+                self._track_session(scope, message)
             await send(message)
 
         await app(scope, receive, sent)
         if unfinished and _is_stream(scope):
             await send({"type": "http.response.body"})
 
-    def _note(self, scope: Scope, answer: Message) -> None:
+    def _track_session(self, scope: Scope, answer: Message) -> None:
         """Track from a response whether a session began, continues or has ended."""
         given = Headers(scope=scope).get(SESSION)
         session = Headers(raw=answer.get("headers", [])).get(SESSION)
@@ -188,7 +188,7 @@ def _opens_session(scope: Scope) -> bool:
     return fresh and scope["method"] == "POST" and scope["path"] == MCP
 
 
-def _answer(reason: str) -> JSONResponse:
+def _refuse(reason: str) -> JSONResponse:
     """A refusal with the reason's sentence, as a JSON-RPC error."""
     error = {"code": SERVER_ERROR, "message": SENTENCES[reason]}
     status = 503 if reason == "draining" else 429

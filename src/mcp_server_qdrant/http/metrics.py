@@ -19,7 +19,15 @@ from prometheus_client import (
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from typing_extensions import override
 
-from mcp_server_qdrant.core.context import QUERY_OUTCOMES, PHASES, QueryOutcome, Ending, Phase, Recorder, caller
+from mcp_server_qdrant.core.context import (
+    PHASES,
+    QUERY_OUTCOMES,
+    Ending,
+    Phase,
+    QueryOutcome,
+    Recorder,
+    caller,
+)
 from mcp_server_qdrant.core.datatypes import Status
 from mcp_server_qdrant.http.limits import SENTENCES, Load
 
@@ -42,7 +50,7 @@ class Metrics(Recorder):
     """
 
     def __init__(self, load: Load, named: int = 20) -> None:
-        disable_created_metrics()  # type: ignore[no-untyped-call]  # they double what is scraped
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # they would double the number of series
         self._named = named
         self._collections: set[str] = set()
         registry = self._registry = CollectorRegistry()

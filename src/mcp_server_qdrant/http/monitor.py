@@ -49,7 +49,7 @@ class Monitor:
 
     def __init__(self, settings: Settings) -> None:
         self.load = Load()
-        self._asking = settings.auth_mode in ("token", "oauth")
+        self._authenticates = settings.auth_mode in ("token", "oauth")
         self._scopes: Mapping[str, str] = {}
         named = settings.tenant_claim or settings.tenant_field
         self._claim = named if settings.tenant_field else None
@@ -71,7 +71,7 @@ class Monitor:
 
         async def metrics(_: Request) -> Response:
             """Metrics of all tenants, so no tenant may read them."""
-            if self._of_a_tenant():
+            if self._is_tenant():
                 return Response(
                     "/metrics needs a token with the scope admin and without a tenant.",
                     status_code=403,
@@ -85,7 +85,7 @@ class Monitor:
         for path, handler in routes.items():
             mcp.custom_route(path, methods=["GET"])(handler)
 
-    def _of_a_tenant(self) -> bool:
+    def _is_tenant(self) -> bool:
         """True if the caller is a tenant, or lacks the scope admin."""
         who = caller()
         if self._claim is None or who is None:
@@ -100,7 +100,7 @@ class Monitor:
         """
         scope = ctx.request.scope if ctx.request is not None else {}
         who: Caller | None = scope.get(CALLER)
-        if self._asking and who is None:
+        if self._authenticates and who is None:
             raise MCPError(INVALID_REQUEST, "This message came without a caller.")
         with (
             within_request(scope.get(REQUEST_ID)),

@@ -68,10 +68,10 @@ def build_app(
     bounded = RequestBodyLimitMiddleware(zipped, BODY)
     limited = monitor.load.wrap(bounded, monitor.metrics.count_refusal)
     inner = Keyed(limited, key) if key else limited
-    return Identified(_protected(served, inner, settings, path))
+    return Identified(_protect(served, inner, settings, path))
 
 
-def _protected(app: Starlette, inner: ASGIApp, settings: Settings, path: str) -> ASGIApp:
+def _protect(app: Starlette, inner: ASGIApp, settings: Settings, path: str) -> ASGIApp:
     """Wrap the application in the guard and, with AUTH_MODE token or oauth, in authentication.
 
     `inner` is `app` with the layers after authentication, `path` that of the MCP endpoint.

@@ -75,7 +75,10 @@ class Deletion:
                 if now is not None and keep:
                     kept = await self.store.history.keep(now, deleted=True)
                 if now is not None and now.writing is not None:
-                    every, again = await points.settled_parts(now), await points.by_id(name, [now.id])
+                    every, again = (
+                        await points.settled_parts(now),
+                        await points.by_id(name, [now.id]),
+                    )
                     orphans = [one for one in every if again and not one.current(again[0])]
                     await points.delete_seen(orphans)
                 await points.delete_seen([(now or seen)._replace(id=first), *further])
@@ -149,7 +152,9 @@ class Deletion:
         partly = [heads[h] for h, version in lacking if h in heads and heads[h].version == version]
         return list(texts.values()), partly
 
-    async def _keep_versions(self, collection: str, listed: Sequence[Document]) -> list[KeptVersion]:
+    async def _keep_versions(
+        self, collection: str, listed: Sequence[Document]
+    ) -> list[KeptVersion]:
         """Keep the texts whose first parts are among these points."""
         heads = [one.id for one in listed if one.head is None]
         texts = await self.store.points.by_id(collection, heads)

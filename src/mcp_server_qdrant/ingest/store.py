@@ -399,7 +399,11 @@ class Store:
                 f"This server may not use a collection named {collection!r}: choose one that "
                 "qdrant-collections lists."
             )
-        near = [one for one in await self.catalog.similar_names(collection) if misspelled(one, collection)]
+        near = [
+            one
+            for one in await self.catalog.similar_names(collection)
+            if misspelled(one, collection)
+        ]
         # Names that differ by a number, or by a last part of one letter, differ on purpose.
         bare = [pattern.sub("", collection) for pattern in (NUMBER, LAST_LETTER)]
         near = [one for one in near if bare[0] != NUMBER.sub("", one)]
@@ -427,7 +431,7 @@ class Store:
         given = Document(id="", collection=collection, text="", metadata=new.metadata)
         own = new.created_at or own_date(given)
         said = iso(own) if own else None
-        # A new text is as old as its caller says.
+        # The caller may give the creation time of a new text.
         written = said if said and before is None else stamp(now)
         created = said or (before and before.created_at)
         whole = Document(

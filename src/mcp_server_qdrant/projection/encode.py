@@ -80,7 +80,7 @@ def _encode_panel(panel: Panel) -> Json:
 
 def _encode_points(panel: Panel, *, snippets: bool) -> Json:
     drawn = [group.points for group in panel.groups]
-    made: Json = _scaled("xyz", panel.reduced[:, :SEEN]) | {
+    made: Json = _quantise("xyz", panel.reduced[:, :SEEN]) | {
         "ids": [str(point) for one in drawn for point in one.ids],
         "documents": [name for one in drawn for name in one.documents],
         "titles": [title[:TITLE] for one in drawn for title in one.titles],
@@ -90,14 +90,14 @@ def _encode_points(panel: Panel, *, snippets: bool) -> Json:
     if snippets:
         made["snippets"] = [text[:SNIPPET] for one in drawn for text in one.snippets]
     if laid := panel.neighbours:
-        made["neighbours"] = _scaled("xy", laid.places) | {
+        made["neighbours"] = _quantise("xy", laid.places) | {
             "region_of": _base64(laid.region_of.tobytes()),
             "regions": [asdict(one) for one in laid.regions],
         }
     return made
 
 
-def _scaled(name: str, positions: "NDArray[Any]") -> Json:
+def _quantise(name: str, positions: "NDArray[Any]") -> Json:
     scale = float(abs(positions).max(initial=0)) / STEPS or 1.0
     return {"scale": scale, name: _base64((positions / scale).round().astype("<i2").tobytes())}
 

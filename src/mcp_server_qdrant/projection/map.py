@@ -22,14 +22,14 @@ from mcp_server_qdrant.projection.neighbours import (
     lay_out_neighbours,
     place_among,
 )
-from mcp_server_qdrant.projection.panels import lay_out, cosines, normalise
+from mcp_server_qdrant.projection.panels import cosines, lay_out, normalise
 from mcp_server_qdrant.projection.shapes import SEEN, USUAL_POINTS, Map, Panel, Place, View
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
-from mcp_server_qdrant.qdrant.read.draw import Sampler
+from mcp_server_qdrant.qdrant.read.sample import Sampler
 
 Point = tuple[str, PointId]  # collection, id
 
-KEPT = 16  # cached maps, of all tenants together
+CACHED = 16  # cached maps, of all tenants together
 DRAWN_AT_ONCE = 4
 AT_ONCE = 4  # collections read at the same time
 LACKING = (
@@ -39,8 +39,8 @@ LACKING = (
 
 
 @dataclass(slots=True)
-class _KeptMap:
-    state: Any  # of the collections when they were sampled; another one makes the map stale
+class _CachedMap:
+    state: Any  # of the collections when they were sampled; the map is stale once it differs
     drawing: "asyncio.Task[Map]"
     laid: Map | None  # the newest map with a layout by neighbours
     laying: "asyncio.Task[None] | None" = None  # computes that layout
@@ -68,7 +68,7 @@ class MapCache:
     A layout by neighbours takes a process of about 450 MB, so only one runs at a time.
     """
 
-    maps: OrderedDict[Any, _KeptMap] = field(default_factory=OrderedDict)
+    maps: OrderedDict[Any, _CachedMap] = field(default_factory=OrderedDict)
     drawing: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, DRAWN_AT_ONCE))
     laying: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -77,8 +77,8 @@ class MapCache:
 class Projector:
     """Makes maps of any collections, and caches the last ones until a collection changes.
 
-    A change is seen by the number of points, by this process's writes and, if that is indexed, by
-    the time of the newest point. `search` is the read path.
+    A change is detected by the number of points, by this process's writes and, if `updated_at` is
+    indexed, by the time of the newest point. `search` is the read path.
 
     While a layout by neighbours is computed, callers that do not wait get the last map that has
     one. Texts stored meanwhile appear in the next map, so a stream of them cannot delay it forever.
@@ -138,10 +138,10 @@ class Projector:
             if entry and entry.laying:
                 entry.laying.cancel()
             drawing = asyncio.ensure_future(self._draw(targets, limit))
-            entry = maps[key] = _KeptMap(state, drawing, laid)
+            entry = maps[key] = _CachedMap(state, drawing, laid)
         maps.move_to_end(key)
         drawn_ones = [one for one, kept in maps.items() if kept.drawing.done()]
-        for old in drawn_ones[: max(len(maps) - KEPT, 0)]:  # callers wait for the others
+        for old in drawn_ones[: max(len(maps) - CACHED, 0)]:  # callers wait for the others
             _cancel(maps.pop(old).tasks)
         drawn = await asyncio.shield(entry.drawing)
         if not (is_installed() and any(map(_is_large, drawn.panels))):
@@ -153,7 +153,7 @@ class Projector:
             return replace(entry.laid, coming=not made or entry.state != state)
         return replace(drawn, coming=True, notes=(*drawn.notes, COMING))
 
-    async def _lay(self, entry: _KeptMap, drawn: Map) -> None:
+    async def _lay(self, entry: _CachedMap, drawn: Map) -> None:
         """Add the layout by neighbours to a map, or a note that it failed."""
         try:
             async with self.shelf.laying:

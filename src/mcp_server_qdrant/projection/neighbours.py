@@ -104,7 +104,7 @@ def find_regions(places: Vectors, texts: Sequence[str]) -> Neighbours:
     phrases = Phrases(texts)
     fewest = max(FEWEST, int(len(places) ** 0.5 / 2))
     largest = max(2 * FEWEST, int(len(places) * LARGEST))
-    # Halves of one visible cluster would share their phrases, so that neither had a name.
+    # Halves of one visible cluster would share their phrases, so neither would get a name.
     whole, clusters = _cluster(places, 2 * fewest, None), _cluster(places, fewest, largest)
     told = np.array([*map(bool, phrases.names(clusters)), False])[clusters]
     for one in range(whole.max() + 1):

@@ -39,7 +39,9 @@ def lay_out(drawn: Sequence[tuple[Target, Sample]], notes: Sequence[str] = ()) -
             said.append(f"{name}: it is empty")
         if points.ids:
             parts = models.setdefault((target.dense.model, target.dense.size), [])
-            kept = replace(points, vectors=points.vectors[:0].copy())  # a map is cached without
+            kept = replace(
+                points, vectors=points.vectors[:0].copy()
+            )  # vectors are not cached with the map
             parts.append((target, kept, normalise(points.vectors)))
     return Map(tuple(_make_panel(model, one) for (model, _), one in models.items()), tuple(said))
 

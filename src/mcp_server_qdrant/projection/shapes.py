@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mcp_server_qdrant.core.datatypes import Sample, Result, SearchPage
+from mcp_server_qdrant.core.datatypes import Result, Sample, SearchPage
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -66,7 +66,9 @@ async def back_up(
             tell(name, len(done), len(names))
             file = draft / _file_of(name)
             points = await client.save(name, file)
-            done[name] = SavedCollection(points=points, digest=await asyncio.to_thread(_digest, file))
+            done[name] = SavedCollection(
+                points=points, digest=await asyncio.to_thread(_digest, file)
+            )
         about = Manifest(made_at=now.isoformat(), collections=done)
         write_atomically(draft / MANIFEST, about.model_dump_json())
     return {name: saved.points for name, saved in done.items()}
@@ -93,7 +95,12 @@ def check_free(wanted: Iterable[str], there: Iterable[str], *, replace: bool) ->
 
 
 async def restore(
-    client: EdgeClient, folder: Path, wanted: Mapping[str, SavedCollection], tell: Progress, *, replace: bool
+    client: EdgeClient,
+    folder: Path,
+    wanted: Mapping[str, SavedCollection],
+    tell: Progress,
+    *,
+    replace: bool,
 ) -> dict[str, int]:
     """Restore the collections one by one; returns their point counts."""
     done: dict[str, int] = {}
@@ -113,7 +120,9 @@ async def restore(
     return done
 
 
-async def _load(client: EdgeClient, name: str, path: Path, saved: SavedCollection, *, replace: bool) -> None:
+async def _load(
+    client: EdgeClient, name: str, path: Path, saved: SavedCollection, *, replace: bool
+) -> None:
     """Fill a hidden collection; once complete, it gets the name."""
     staged = f"{STAGED}{uuid4().hex}"
     try:
@@ -124,7 +133,9 @@ async def _load(client: EdgeClient, name: str, path: Path, saved: SavedCollectio
         raise
 
 
-async def _fill(client: EdgeClient, staged: str, name: str, path: Path, saved: SavedCollection) -> None:
+async def _fill(
+    client: EdgeClient, staged: str, name: str, path: Path, saved: SavedCollection
+) -> None:
     """Fill the collection `staged` from the file of `name`, after verifying its digest."""
     try:
         with open_file(path, path.parent) as file:

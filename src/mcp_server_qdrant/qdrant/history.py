@@ -40,14 +40,14 @@ from mcp_server_qdrant.core.notation import (
 )
 from mcp_server_qdrant.core.writes import LISTED, KeptVersion, Version, batched
 from mcp_server_qdrant.qdrant.engine import Engine, Point
-from mcp_server_qdrant.qdrant.filters import has_id, equal, one_of
+from mcp_server_qdrant.qdrant.filters import equal, has_id, one_of
 from mcp_server_qdrant.qdrant.payload import document_of, stored_payload
 from mcp_server_qdrant.qdrant.read.lookup import join_chunks
 from mcp_server_qdrant.qdrant.write.points import DATE_INDEX, Points, create
 
 MOST = 10_000  # versions, per tenant
 MOST_BYTES = 256 << 20  # of the versions' texts, per tenant
-TENDED = 500  # versions kept between two checks of the limits; fewer for long texts
+TENDED = 500  # versions written between two checks of the limits; fewer for long texts
 DAY = timedelta(days=1)
 MOST_SHOWN = 35  # characters of an id, before the time
 BEGINNING = 200  # characters of the text in a version's entry
@@ -84,7 +84,7 @@ class History:
         self._visible = visible
         self._indexes = {**indexes, **INDEXES}
         self._now = now
-        self._untended = 0  # versions that may be kept before the next check
+        self._untended = 0  # versions that may be written before the next check of the limits
 
     async def keep(
         self, one: Document, *, deleted: bool = False, parts: Sequence[Document] = ()
@@ -132,7 +132,7 @@ class History:
         return [_version(_description(record)) for _, record in reversed(found[-LISTED:])]
 
     def at_time(self, wanted: str) -> tuple[str, datetime] | None:
-        """Parse `ID@TIME`; see `core.dates.at_time`."""
+        """Parse `ID@TIME`; see `core.dates.parse_versioned_id`."""
         return parse_versioned_id(wanted, self._now())
 
     async def version(self, wanted: str, collection: str | None = None) -> Version | None:
@@ -351,8 +351,8 @@ def _choose_excess(kept: list[Point], now: datetime, days: timedelta) -> list[Po
     """The versions to erase: beyond the size limits, or certainly older than `days`.
 
     Clocks may be wrong. Versions are sorted by number, and none counts as older than the one before
-    it. Only versions at least a day old prove how late it is, so a clock that is ahead for less
-    than a day erases nothing.
+    it. Age is measured from the newest version that is at least a day old, so a clock that is ahead
+    for less than a day erases nothing.
     """
     kept = sorted(kept, key=lambda one: (_number(one), _end(one)))
     sizes = accumulate(map(_size, reversed(kept)))

@@ -37,8 +37,8 @@ FILE_KEY = "doc.file"
 SOURCE_KEY = "doc.file.source"
 HASH_KEY = "doc.file.hash"
 PROJECT_KEY = "metadata.project"
-EXPIRES = "doc.expires"  # indexed where a text expires
-MOST_PARTS = 200_000  # of a text; whoever wrote another number did not mean parts
+EXPIRES = "doc.expires"  # indexed in collections with texts that expire
+MOST_PARTS = 200_000  # of a text; a larger number in a payload is not a part count
 T = TypeVar("T")
 
 _PLAIN_KEY = re.compile(r"[\w-]+", re.ASCII)
@@ -265,7 +265,7 @@ def _typed(doc: Mapping[str, Any], key: str, kind: type[T]) -> T | None:
 
 
 def writer(value: Any) -> dict[str, str] | None:
-    """Who stored a text, from `stored_by` in its payload; None if unknown."""
+    """The valid fields of `stored_by` in a payload; None if there are none."""
     said = value if isinstance(value, dict) else {}
     known = {key: said[key] for key in WRITER if isinstance(said.get(key), str)}
     return known or None

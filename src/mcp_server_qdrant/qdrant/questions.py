@@ -6,7 +6,7 @@ from typing import Any
 from qdrant_client import models
 from typing_extensions import override
 
-from mcp_server_qdrant.qdrant.engine import Candidates, Ask, Corpus, Found, Plain
+from mcp_server_qdrant.qdrant.engine import Ask, Candidates, Corpus, Found, Plain
 from mcp_server_qdrant.qdrant.errors import TranslatedClient
 from mcp_server_qdrant.qdrant.payload import further_parts, mark_current
 

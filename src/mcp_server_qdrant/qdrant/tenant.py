@@ -16,8 +16,8 @@ from mcp_server_qdrant.core.errors import InvalidPoint, RequestError, UnknownCol
 from mcp_server_qdrant.core.tasks import gather
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
 from mcp_server_qdrant.qdrant.edge.plain import plain
-from mcp_server_qdrant.qdrant.engine import Candidates, Ask, Corpus, Point, WholeEngine
-from mcp_server_qdrant.qdrant.filters import has_id, both, equal
+from mcp_server_qdrant.qdrant.engine import Ask, Candidates, Corpus, Point, WholeEngine
+from mcp_server_qdrant.qdrant.filters import both, equal, has_id
 from mcp_server_qdrant.qdrant.legs import Described
 from mcp_server_qdrant.qdrant.write.points import create
 
@@ -228,7 +228,9 @@ class TenantClient:
     ) -> None:
         """Merge into the payload of the tenant's own points, except the owner field."""
         self._refuse_ownership([f"{key}.{name}" if key else name for name in payload], "set")
-        await self._inner.set_payload(collection_name, dict(payload), self._own_points(points), key=key)
+        await self._inner.set_payload(
+            collection_name, dict(payload), self._own_points(points), key=key
+        )
 
     async def delete_payload(self, collection_name: str, keys: Sequence[str], points: Any) -> None:
         """Remove fields from the tenant's own points, except the owner field."""

@@ -90,7 +90,9 @@ class Pipeline:
         found = await retrieve(self.fetch, query)
         hits = rank(found.hits, query)
         if self._needs_more(found, hits, query):
-            query = query.deeper(self.fetch.queries.exclude_versions(query.condition, found.replaced))
+            query = query.deeper(
+                self.fetch.queries.exclude_versions(query.condition, found.replaced)
+            )
             found = found.updated(await retrieve(self.fetch, query))
             hits = rank(found.hits, query)
         if not hits and (phrases := _common_phrases(query)):

@@ -202,7 +202,9 @@ class Understanding:
         targets = resolved
         if request.algorithm != "hybrid":
             targets = Targets(narrow_legs(one, request.algorithm) for one in resolved)
-        preferred = request.with_defaults(recency_weight=self.rules.recency_weight, rerank=self.rules.rerank)
+        preferred = request.with_defaults(
+            recency_weight=self.rules.recency_weight, rerank=self.rules.rerank
+        )
         alpha = self.rules.alpha if share is None else share
         alpha = 1.0 if request.algorithm == "semantic" else alpha
         tagged = targets if alpha < 1 else ()
@@ -314,7 +316,9 @@ async def embed(
     Models in `known` are not asked again. A model that fails does not fail the search; its reason
     is kept.
     """
-    needed = {some[0].dense.model for some in Targets.from_sequence(targets).groups if some[0].dense}
+    needed = {
+        some[0].dense.model for some in Targets.from_sequence(targets).groups if some[0].dense
+    }
     models = sorted(needed - known.dense.keys() - known.failures.keys())
 
     async def vector(model: str) -> Dense:

@@ -12,7 +12,7 @@ from pydantic import (
 )
 
 from mcp_server_qdrant.core.datatypes import Provider
-from mcp_server_qdrant.settings.values import Folder, Url, AbsolutePath, parse_pairs, reveal
+from mcp_server_qdrant.settings.values import AbsolutePath, Folder, Url, parse_pairs, reveal
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 OPENAI_MODEL = "text-embedding-3-small"

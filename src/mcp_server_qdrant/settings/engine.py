@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, Field, PositiveInt, SecretStr, m
 from mcp_server_qdrant.core.datatypes import OURS
 from mcp_server_qdrant.core.fields import Positive
 from mcp_server_qdrant.core.notation import listed_in
-from mcp_server_qdrant.settings.values import Collection, Names, AbsolutePath, is_http_url
+from mcp_server_qdrant.settings.values import AbsolutePath, Collection, Names, is_http_url
 
 CONTENT_FIELDS = ("document", "page_content", "text", "content", "chunk", "body")
 
@@ -119,7 +119,7 @@ def _free_field(value: str) -> str:
     return value
 
 
-def _named(value: str) -> str:
+def _not_blank(value: str) -> str:
     if not value.strip():
         raise ValueError("is blank; name a tenant, or leave it out")
     return value
@@ -133,7 +133,7 @@ class TenancySettings(BaseModel):
     tenant."""
     tenant_claim: str | None = None
     """Claim with the tenant in a caller's token. Default: the same as TENANT_FIELD."""
-    tenant_id: Annotated[str, AfterValidator(_named)] | None = None
+    tenant_id: Annotated[str, AfterValidator(_not_blank)] | None = None
     """Tenant of calls without a token: over stdio, and commands."""
 
     @model_validator(mode="after")

@@ -26,7 +26,7 @@ from pydantic_settings import (
 )
 from typing_extensions import override
 
-from mcp_server_qdrant.core.context import client_folder, binding
+from mcp_server_qdrant.core.context import binding, client_folder
 from mcp_server_qdrant.core.disk import others_may_write
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.fields import requirement
@@ -39,7 +39,7 @@ from mcp_server_qdrant.settings.sync import SyncSettings
 from mcp_server_qdrant.settings.values import from_home
 
 APP, ENV_FILE = "mcp-server-qdrant", ".env"
-LOOKED_AT = 65_536  # bytes read of a .env that is not ours
+LOOKED_AT = 65_536  # bytes read of a .env that is only checked for settings
 ASSIGNMENT = re.compile(
     rb"^\s*(?:export\s+)?[\"']?([A-Za-z_][A-Za-z0-9_]*)[\"']?\s*=", re.MULTILINE
 )
@@ -119,7 +119,7 @@ def variables() -> Mapping[str, str]:
 
 
 def use_variables(given: Mapping[str, str]) -> AbstractContextManager[None]:
-    """Read settings from another process's variables in the body."""
+    """Use another process's environment variables in the body."""
     return binding(_VARIABLES, given)
 
 
@@ -138,18 +138,18 @@ def given_variables(env_file: Path | None = None) -> dict[str, tuple[str, str]]:
 
     Raises ConfigError if the file cannot be used.
     """
-    found = _assigned(settings_file(env_file))
+    found = _read_variables(settings_file(env_file))
     return {name: found[name] for name in sorted(_variables() & found.keys())}
 
 
-def _assigned(file: Path | None) -> dict[str, tuple[str, str]]:
+def _read_variables(file: Path | None) -> dict[str, tuple[str, str]]:
     """All variables of the environment and the file, ours or not, as in `given_variables`."""
     written = dotenv_values(file, encoding="utf-8") if file else {}
     found = {name.upper(): (value, str(file)) for name, value in written.items() if value}
     return found | {name.upper(): (one, ENVIRONMENT) for name, one in variables().items() if one}
 
 
-def _strays(assigned: Collection[str]) -> Iterator[str]:
+def _unknown_settings(assigned: Collection[str]) -> Iterator[str]:
     """A sentence for each variable that looks like a setting but is none."""
     ours = (name for name in assigned if name.startswith(PREFIXES) and "__" not in name)
     for name in sorted({*ours} - _variables()):
@@ -186,10 +186,10 @@ def load(
     """
     warn = warn or (lambda _: None)
     file = settings_file(env_file)
-    if sentence := _left_alone(file):
+    if sentence := _ignored_env_file(file):
         warn(sentence)
     try:
-        for sentence in _strays(_assigned(file)):
+        for sentence in _unknown_settings(_read_variables(file)):
             warn(sentence)
         given: dict[str, Any] = {name.lower(): value for name, value in (overrides or {}).items()}
         return Settings(_env_file=file, **given)
@@ -221,7 +221,7 @@ def settings_file(named: Path | None) -> Path | None:
     return path
 
 
-def _left_alone(file: Path | None) -> str | None:
+def _ignored_env_file(file: Path | None) -> str | None:
     """A warning if a .env in the working directory has settings and is not the `file` in use."""
     try:
         path = (client_folder() or Path.cwd()) / ENV_FILE

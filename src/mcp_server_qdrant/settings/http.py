@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from mcp_server_qdrant.settings.values import Names, Url, AbsolutePath
+from mcp_server_qdrant.settings.values import AbsolutePath, Names, Url
 
 # The token characters of RFC 6750; shorter tokens could be guessed.
 TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{16,}=*")

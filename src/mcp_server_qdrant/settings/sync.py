@@ -6,7 +6,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
 from pydantic.dataclasses import dataclass
 
 from mcp_server_qdrant.core.datatypes import SyncedFolder
-from mcp_server_qdrant.settings.values import Collection, AbsolutePath, from_json, parse_names
+from mcp_server_qdrant.settings.values import AbsolutePath, Collection, from_json, parse_names
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))

@@ -44,10 +44,10 @@ def parse_pairs(value: Any) -> Any:
 
 def from_home(path: str | Path) -> Path:
     """The path with ~ expanded."""
-    return Path(os.path.expanduser(path))  # noqa: PTH111  # Path's own raises where there is no home
+    return Path(os.path.expanduser(path))  # noqa: PTH111  # Path.expanduser raises if there is no home
 
 
-def _whole(path: Path) -> Path:
+def _absolute(path: Path) -> Path:
     full = from_home(path)
     if not full.is_absolute():
         raise ValueError(RELATIVE.format(path))
@@ -79,7 +79,7 @@ def is_http_url(value: str) -> bool:
     return sound and parts.scheme in ("http", "https")
 
 
-def _web(value: str) -> str:
+def _check_url(value: str) -> str:
     if not is_http_url(value):
         raise ValueError("must be a URL such as https://host:8080/path")
     return value
@@ -97,8 +97,8 @@ def reveal(secret: SecretStr | None) -> str | None:
 
 
 # Paths never depend on the working directory, which may be untrusted.
-AbsolutePath = Annotated[Path, AfterValidator(_whole)]
+AbsolutePath = Annotated[Path, AfterValidator(_absolute)]
 Folder = Annotated[AbsolutePath, AfterValidator(_folder)]
 Names = Annotated[tuple[str, ...], BeforeValidator(parse_names)]
-Url = Annotated[str, AfterValidator(_web)]
+Url = Annotated[str, AfterValidator(_check_url)]
 Collection = Annotated[str, AfterValidator(_collection)]

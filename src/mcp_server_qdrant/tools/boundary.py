@@ -17,7 +17,7 @@ from pydantic import Field, ValidationError
 from pydantic_core import ErrorDetails
 from typing_extensions import override
 
-from mcp_server_qdrant.core.context import ADMIN, READ, WRITE, Ending, caller, binding, recorder
+from mcp_server_qdrant.core.context import ADMIN, READ, WRITE, Ending, binding, caller, recorder
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
 from mcp_server_qdrant.core.fields import is_nothing, requirement
 from mcp_server_qdrant.core.notation import cite, first_few, near_names, one_line

@@ -116,16 +116,16 @@ def fits(one: Result) -> bool:
 
 
 def _recallable(found: Iterable[Result], home: Sequence[str]) -> list[Result]:
-    """The results that may be told without a search."""
+    """The results that may be shown without a search; see `why_not_recallable`."""
     return [
         one for one in found if not one.elsewhere and not why_not_recallable(one.document, home)
     ]
 
 
 def why_not_recallable(document: Document, home: Sequence[str]) -> str:
-    """Why a text is not told without a search; "" if it is.
+    """Why a text is not shown without a search; "" if it is.
 
-    Told are texts of the person or an agent, sessions, and files of the folder's own collections
+    Shown are texts of the person or an agent, sessions, and files of the folder's own collections
     (`home`). Texts from the web and mail are left out, because strangers can write them.
     """
     metadata = document.metadata or {}

@@ -33,10 +33,10 @@ from mcp_server_qdrant.core.notation import (
     is_numbered,
     one_line,
     parse_time,
-    without_controls,
     plural,
     shortened_path,
     shown_id,
+    without_controls,
 )
 from mcp_server_qdrant.core.writes import KeptVersion
 
@@ -194,7 +194,9 @@ def limit_metadata(
 
 def compact_json(value: Mapping[str, Any]) -> str:
     """Metadata on one line."""
-    return without_controls(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str))
+    return without_controls(
+        json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    )
 
 
 def document_data(one: Document, *, points: bool = False) -> dict[str, Any]:

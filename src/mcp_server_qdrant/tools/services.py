@@ -48,7 +48,7 @@ class Services(Protocol):
         """Set a collection's description, add a folder, and return all its folders."""
 
     async def follow(self, folder: Path, collection: str, *, follow: bool) -> bool:
-        """Follow a folder into a collection from now on, or no more; False if it may not."""
+        """Start or stop syncing a folder into a collection; False if that is not allowed."""
 
     def unfinished(self) -> Mapping[str, str]:
         """Collection -> a sentence on what cannot be found there yet."""

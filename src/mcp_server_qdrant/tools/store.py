@@ -232,7 +232,7 @@ async def _restore(
     *,
     bare: bool,
 ) -> CallToolResult:
-    """Bring back an earlier version; where the id is of none, say of what it may be."""
+    """Restore an earlier version. Raises RequestError with a hint if the id is not of a version."""
     version = await services.history.version(id, collection)
     if version is None and bare and (one := await find_expired(services, id, collection)):
         return _store_result(await services.revision.revise(one, Changes(expires="")))

@@ -166,7 +166,7 @@ async def test_a_reranker_that_is_being_downloaded_is_not_waited_for(folder, mon
     load, downloading = model._open, threading.Event()
 
     def opened():
-        model._become("downloading", "The reranker is being downloaded.")
+        model._set_state("downloading", "The reranker is being downloaded.")
         downloading.set()
         go.wait(60)
         return load()

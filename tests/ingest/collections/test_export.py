@@ -75,7 +75,9 @@ async def stored(points: Any, name: str) -> list[Document]:
     found = await points.matching(name, None, whole=True)
     heads = [one for one in found if one.head is None]
     long = [head for head in heads if head.document and head.chunks > 1]
-    whole = {head.id: join_chunks(await points.parts(head, 0, head.chunks - 1), head) for head in long}
+    whole = {
+        head.id: join_chunks(await points.parts(head, 0, head.chunks - 1), head) for head in long
+    }
     return [whole.get(head.id, head) for head in heads]
 
 

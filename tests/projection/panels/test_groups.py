@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mcp_server_qdrant.core.datatypes import DenseLeg, Sample, Target
-from mcp_server_qdrant.projection.panels import VALUES, find_facets, lay_out, cosines
+from mcp_server_qdrant.projection.panels import VALUES, cosines, find_facets, lay_out
 
 
 def target(name: str, model: str = "m", size: int = 2, points: int = 0) -> Target:

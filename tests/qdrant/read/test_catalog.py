@@ -84,7 +84,11 @@ class TestFolders:
         await self.settled(memory, tmp_path)
         catalog = catalog_of(memory, folder=tmp_path / where)
 
-        assert await catalog.default_names() == await catalog.default_names(tmp_path / where) == searched
+        assert (
+            await catalog.default_names()
+            == await catalog.default_names(tmp_path / where)
+            == searched
+        )
 
     async def test_without_a_folder_nothing_is_looked_up(self, tmp_path, memory):
         await self.settled(memory, tmp_path)
@@ -98,7 +102,10 @@ class TestFolders:
         (tmp_path / "way").symlink_to(tmp_path / "own" / "deep")
         await Bulk(memory, ()).set_folders("free", [tmp_path / "way"])
 
-        assert await catalog_of(memory).folder_collections(tmp_path / "way" / "er") == ["deep", "free"]
+        assert await catalog_of(memory).folder_collections(tmp_path / "way" / "er") == [
+            "deep",
+            "free",
+        ]
 
     async def test_a_collection_out_of_sight_belongs_nowhere(self, tmp_path, memory):
         await self.settled(memory, tmp_path)
@@ -110,7 +117,10 @@ class TestFolders:
         await self.settled(memory, tmp_path)
         catalog = catalog_of(memory, folder=tmp_path, default="free")
 
-        assert (await catalog.default_names(), await catalog.storing_collection()) == (["free"], "free")
+        assert (await catalog.default_names(), await catalog.storing_collection()) == (
+            ["free"],
+            "free",
+        )
         assert await catalog.default_names(tmp_path / "own" / "deep") == ["a", "b", "deep", "free"]
         assert await catalog_of(memory, folder=tmp_path).storing_collection() is None
 
@@ -120,7 +130,10 @@ class TestFolders:
         await self.settled(memory, tmp_path)
         own = tmp_path / "own"
 
-        assert await catalog_of(memory, folder=own / "deep", default="b").storing_collection() == "deep"
+        assert (
+            await catalog_of(memory, folder=own / "deep", default="b").storing_collection()
+            == "deep"
+        )
         assert await catalog_of(memory, folder=own, default="b").storing_collection() == "b"
         with pytest.raises(RequestError, match="has several collections: name a or b"):
             await catalog_of(memory, folder=own, default="free").storing_collection()

@@ -84,7 +84,7 @@ async def test_of_a_long_document_as_many_chunks_are_joined_as_have_room(service
     (stored,) = await remember(services, "notes", LONG, id="harbours")
     ((found,), *_) = await services.lookup.get(["harbours"], room=900)
     ((least,), *_) = await services.lookup.get(["harbours"], room=1)
-    (first,), _ = await services.lookup.located(["harbours"])
+    (first,), _ = await services.lookup.locate(["harbours"])
     size = sum(len(part.text) for part in await services.lookup.parts(first))
     ((whole,), *_) = await services.lookup.get(["harbours"], room=size)
 

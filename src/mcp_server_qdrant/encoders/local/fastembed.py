@@ -96,7 +96,7 @@ class FastEmbedEncoder(LocalModel):
 
     @staticmethod
     @override
-    def kind() -> Any:
+    def model_class() -> Any:
         with importing:
             from fastembed import TextEmbedding
 

@@ -82,14 +82,14 @@ class LocalModel:
         threading.Thread(target=self._load, name="load-model", daemon=True).start()
 
     def fail(self, reason: str) -> None:
-        """Mark it as failed for RETRY_AFTER seconds."""
+        """Set the state to failed; `start` retries after RETRY_AFTER seconds."""
         logger.warning(reason)
         self._breaker.failed(reason)
-        self._become("failed", reason)
+        self._set_state("failed", reason)
 
     def close(self) -> None:
         """Release it."""
-        self._become("closed", f"The {self.noun} {self.name} has been closed.")
+        self._set_state("closed", f"The {self.noun} {self.name} has been closed.")
         self._loaded = None
 
     def closed_copy(self) -> Self:
@@ -145,10 +145,10 @@ class LocalModel:
             self.fail(f"The files of the {self.noun} {self.name} cannot be read.")
         else:
             trim_memory()
-            self._become("ready", None)
+            self._set_state("ready", None)
         self.loading.set_result(None)
 
-    def _become(self, state: State, reason: str | None) -> None:
+    def _set_state(self, state: State, reason: str | None) -> None:
         with self._lock:
             if self.state == "closed":
                 self._loaded = None
@@ -168,12 +168,12 @@ class LocalModel:
         if self._spec.model_path is not None:
             file = served[self.name.lower()]["model_file"]
             folder = self._folder(Path(self._spec.model_path), file)
-            # Else it would look for a writable folder, and fail on a full disk.
+            # Without `cache_dir` fastembed looks for a writable folder, and fails on a full disk.
             return self._create(specific_model_path=str(folder), cache_dir=str(folder))
         try:
             return self._create(local_files_only=True)
         except ValueError:  # not in the cache
-            self._become("downloading", f"The {self.noun} {self.name} is being downloaded.")
+            self._set_state("downloading", f"The {self.noun} {self.name} is being downloaded.")
         try:
             return self._create()
         except (ValueError, OSError) as error:
@@ -216,12 +216,12 @@ class LocalModel:
         )
         inner: Any = model.model
         if hasattr(inner, "load_onnx_model"):  # a static model has no session
-            inner.add_extra_session_options = _modest
+            inner.add_extra_session_options = _save_resources
             inner.load_onnx_model()
         return model
 
 
-def _modest(options: Any, _: object) -> None:
+def _save_resources(options: Any, _: object) -> None:
     options.add_session_config_entry(STOP_SPINNING, "1")
     options.enable_cpu_mem_arena = False
 

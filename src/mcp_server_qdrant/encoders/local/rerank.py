@@ -35,7 +35,7 @@ class FastEmbedReranker(LocalModel):
 
     @staticmethod
     @override
-    def kind() -> Any:
+    def model_class() -> Any:
         with importing:
             from fastembed.rerank.cross_encoder import TextCrossEncoder
 

@@ -77,7 +77,7 @@ class Endpoint:
         """Post a request; returns the parsed response. Raises ServiceFault."""
         try:
             async with asyncio.timeout(seconds):  # httpx only limits each step
-                response = await self._opened().post(
+                response = await self._open_client().post(
                     self.url,
                     content=json.dumps(body, ensure_ascii=False).encode(),
                     headers=self._headers,
@@ -100,7 +100,7 @@ class Endpoint:
         if self._client is not None:
             await self._client.aclose()
 
-    def _opened(self) -> httpx.AsyncClient:
+    def _open_client(self) -> httpx.AsyncClient:
         if self._client is None:
             # They log whole URLs and headers, which may contain keys.
             for name in QUIET:

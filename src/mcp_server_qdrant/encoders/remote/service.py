@@ -89,14 +89,14 @@ class ServiceEncoder(Encoder):
             return True
         try:
             async with asyncio.timeout(timeout):
-                await self._probed()
+                await self._probe_size()
         except (TimeoutError, EncoderUnavailable):
             return False
         return True
 
     @override
     async def query_vector(self, text: str) -> Vector:
-        (vector,) = await self._ask([_non_empty(text)], self.query_seconds)
+        (vector,) = await self._embed([_non_empty(text)], self.query_seconds)
         return tuple(vector)
 
     @override
@@ -114,7 +114,7 @@ class ServiceEncoder(Encoder):
     @override
     async def size(self) -> int:
         """The dimensions: configured, known, or else found by a request."""
-        return self._size or await self._probed()
+        return self._size or await self._probe_size()
 
     @override
     async def known_size(self) -> int | None:
@@ -128,7 +128,7 @@ class ServiceEncoder(Encoder):
     async def close(self) -> None:
         await self._endpoint.close()
 
-    async def _probed(self) -> int:
+    async def _probe_size(self) -> int:
         (vector,) = await self.vectors(["dimensions"])
         return len(vector)
 
@@ -137,7 +137,7 @@ class ServiceEncoder(Encoder):
         if len(texts) <= self.texts:
             try:
                 async with self._gate:
-                    return await self._ask(texts, self.seconds)
+                    return await self._embed(texts, self.seconds)
             except ServiceFault:
                 pass
         middle = -(-len(texts) // 2)
@@ -145,7 +145,7 @@ class ServiceEncoder(Encoder):
         self.texts = min(self.texts, middle)
         return made
 
-    async def _ask(self, texts: list[str], seconds: float) -> Vectors:
+    async def _embed(self, texts: list[str], seconds: float) -> Vectors:
         """The vectors of texts, within `seconds`.
 
         Raises ServiceFault if the service rejects a batch, EncoderUnavailable otherwise.
@@ -153,12 +153,14 @@ class ServiceEncoder(Encoder):
         if self._breaker.open:
             raise EncoderUnavailable(self._breaker.reason)
         try:
-            whole = await self._posted(self.body(texts), seconds)
+            whole = await self._post_with_retries(self.body(texts), seconds)
         except ServiceFault as fault:
             if fault.refused and len(texts) > 1:
                 raise
             if not fault.refused:  # a permanent fault opens the circuit at once
-                self._breaker.failed(str(fault), at_once=not fault.transient, wait=fault.retry_after)
+                self._breaker.failed(
+                    str(fault), at_once=not fault.transient, wait=fault.retry_after
+                )
             raise EncoderUnavailable(str(fault)) from fault
         found = await asyncio.to_thread(self.parse, whole)  # takes milliseconds for large batches
         self._check_sizes(found, len(texts))
@@ -166,7 +168,7 @@ class ServiceEncoder(Encoder):
         self._breaker.succeeded()
         return found
 
-    async def _posted(self, body: dict[str, Any], seconds: float) -> Any:
+    async def _post_with_retries(self, body: dict[str, Any], seconds: float) -> Any:
         """Post one request, retrying transient failures.
 
         Waits as long as the service asks for, else with backoff. Raises ServiceFault.

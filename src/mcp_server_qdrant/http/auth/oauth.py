@@ -72,19 +72,19 @@ class Keys:
 
         Raises VerifierUnavailable if there are no keys at all.
         """
-        found = self._named(kid)
+        found = self._find(kid)
         old = self._clock() - self._fetched >= FRESH_SECONDS
         # If the key is known, only one call waits for the refresh.
         if found is None or (old and not self._fetching.locked()):
             async with self._fetching:
                 if self._clock() - self._tried >= (PAUSE_SECONDS if self._keys else RETRY_SECONDS):
                     await self._fetch()
-            found = self._named(kid)
+            found = self._find(kid)
         if not self._keys:
             raise VerifierUnavailable(UNAVAILABLE)
         return found
 
-    def _named(self, kid: str | None) -> Key | None:
+    def _find(self, kid: str | None) -> Key | None:
         if kid is None:
             return self._keys[0] if len(self._keys) == 1 else None
         return next((key for key in self._keys if key.get("kid") == kid), None)
@@ -106,7 +106,7 @@ class Keys:
     async def _get(self, client: httpx.AsyncClient) -> tuple[Key, ...]:
         url = self._url or await self._discover(client)
         found = (await _json(client, url)).get("keys")
-        keys = tuple(key for key in found or () if isinstance(key, dict) and _public(key))
+        keys = tuple(key for key in found or () if isinstance(key, dict) and _is_signing_key(key))
         if not keys:
             raise _Unusable("no key in the answer can check a signature")
         return keys
@@ -144,7 +144,7 @@ async def _json(client: httpx.AsyncClient, url: str) -> dict[str, Any]:
     return found
 
 
-def _public(key: Key) -> bool:
+def _is_signing_key(key: Key) -> bool:
     """True for a public signature key: not a shared secret, not an encryption key."""
     made_for = key.get("use", "sig") == "sig" and key.get("alg", "EdDSA") in ALGORITHMS
     return made_for and key.get("kty") in ("RSA", "EC", "OKP")
@@ -160,13 +160,13 @@ class AccessTokens:
 
     async def caller(self, token: str) -> Caller:
         """The caller with this token. Raises Unauthorized, or VerifierUnavailable without keys."""
-        claims = await self._verified(token)
+        claims = await self._verify(token)
         name = next((claims[key] for key in NAMES if isinstance(claims.get(key), str)), "")
         if not name:
             raise Unauthorized("The token names no caller.")
         return Caller(name, _scopes(claims), claims)
 
-    async def _verified(self, token: str) -> dict[str, Any]:
+    async def _verify(self, token: str) -> dict[str, Any]:
         if len(token) > MAX_TOKEN:
             raise Unauthorized("The token is too long.")
         try:
@@ -176,14 +176,14 @@ class AccessTokens:
         algorithm, kid = header.get("alg"), header.get("kid")
         if algorithm not in ALGORITHMS:
             raise Unauthorized("The token is signed by an algorithm that is not accepted.")
-        if not _access_token(header.get("typ")):
+        if not _is_access_token(header.get("typ")):
             raise Unauthorized("The token is not an access token.")
         key = await self._keys.key(kid)
         if key is None:
             raise Unauthorized("The token is signed with a key that the issuer does not have.")
-        return self._decoded(token, key, algorithm)
+        return self._decode(token, key, algorithm)
 
-    def _decoded(self, token: str, key: Key, algorithm: str) -> dict[str, Any]:
+    def _decode(self, token: str, key: Key, algorithm: str) -> dict[str, Any]:
         try:
             claims: dict[str, Any] = jwt.decode(
                 token,
@@ -206,7 +206,7 @@ def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
     return expand_scopes(names if isinstance(names, list) else ())
 
 
-def _access_token(typ: Any) -> bool:
+def _is_access_token(typ: Any) -> bool:
     """True if a header's `typ` is that of an access token, or missing."""
     kind = str(typ or "jwt").lower()
     return kind == "jwt" or kind.endswith("at+jwt")

@@ -35,7 +35,7 @@ SINGLE = "(AUTH_TOKEN)"  # not a valid name in a token file
 UNSOUND = "No token can be checked: the operator has to fix the file AUTH_TOKENS_FILE."
 
 
-def _zoned(when: datetime) -> datetime:
+def _in_utc(when: datetime) -> datetime:
     """A time without a zone is in UTC."""
     return when.replace(tzinfo=when.tzinfo or UTC)
 
@@ -49,7 +49,7 @@ class TokenEntry(BaseModel):
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$", repr=False)]
     scopes: Annotated[tuple[Literal["read", "write", "admin"], ...], Field(min_length=1)]
     claims: dict[str, Any] = {}
-    expires: Annotated[datetime, AfterValidator(_zoned)] | None = None
+    expires: Annotated[datetime, AfterValidator(_in_utc)] | None = None
 
     @property
     def caller(self) -> Caller:

@@ -35,21 +35,21 @@ def app_html() -> str:
     return html.replace(
         "{{policy}}",
         "default-src 'none'; base-uri 'none'; form-action 'none'; "
-        f"script-src {_allowed(html, 'script')}; style-src {_allowed(html, 'style')}",
+        f"script-src {_source_hash(html, 'script')}; style-src {_source_hash(html, 'style')}",
     )
 
 
 def script() -> str:
-    """The modules of the app as one that imports nothing, as a host lets it load no other file.
+    """The app's modules joined to one script, because a host lets the app load no other file.
 
-    The first paragraph of each, its imports and no other code, is left out.
+    The first paragraph of each module, which has its imports and no other code, is dropped.
     """
     folder = resources.files(__package__)
     texts = (folder.joinpath(*name.split("/")).read_text("utf-8") for name in MODULES)
     return "\n".join(text.partition("\n\n")[2] for text in texts)
 
 
-def _allowed(html: str, tag: str) -> str:
+def _source_hash(html: str, tag: str) -> str:
     """The policy's source expression (a hash) for the page's only element of this name."""
     inside = html.partition(f"<{tag}")[2].partition(">")[2].partition(f"</{tag}>")[0]
     digest = base64.b64encode(sha256(inside.encode()).digest()).decode("ascii")

@@ -32,7 +32,7 @@ Services = Callable[[], Awaitable[Any]]  # waits until the services of `app` are
 
 
 class NoContext:
-    """Replaces the MCP context of a call, as there is no MCP client."""
+    """A stand-in for the MCP context of a call: there is no MCP client."""
 
     protocol_version = client_capabilities = None
 
@@ -57,11 +57,11 @@ class Desk:
         own = (self.setup, self.tags, self.search, self.map, self.list, self.demo, self.why)
         answers: dict[str, Call] = {one.__name__: one for one in own}
         for name in ("get", "store", "delete"):
-            answers[name] = partial(self._asked, f"qdrant-{name}")
+            answers[name] = partial(self._run_tool, f"qdrant-{name}")
         return answers
 
-    async def _asked(self, tool: str, body: Body) -> dict[str, Any]:
-        return await self._run(tool, _unfiltered(body))
+    async def _run_tool(self, tool: str, body: Body) -> dict[str, Any]:
+        return await self._run(tool, _refuse_filter(body))
 
     async def setup(self, _: Body) -> dict[str, Any]:
         """The collections, the server's defaults and the caller's permissions."""
@@ -106,23 +106,23 @@ class Desk:
 
         `search` has the arguments of `search`; with `points` false only positions are sent.
         """
-        _known(body, {"collections", "search", "points"})
+        _refuse_unknown(body, {"collections", "search", "points"})
         names = body.get("collections")
-        if names is not None and not (names and _texts(names)):
+        if names is not None and not (names and _is_text_list(names)):
             raise RequestError("collections must be a list of names, and not empty.")
         search = self._request(body["search"]) if body.get("search") else None
         projector = (await self._services()).projector
         view = await projector.view(names and tuple(names), MOST_POINTS, search)
         points = body.get("points", True) is not False
-        drawn: dict[str, Any] = await projector.encoded(view, points=points)
+        drawn: dict[str, Any] = await projector.encode_view(view, points=points)
         return drawn
 
     def _request(self, body: Any) -> SearchRequest:
         if not isinstance(body, dict):
             raise RequestError("search must be an object.")
-        return self._read(_arguments(body))
+        return self._parse_request(_arguments(body))
 
-    def _read(self, arguments: Body) -> SearchRequest:
+    def _parse_request(self, arguments: Body) -> SearchRequest:
         request: SearchRequest = self._tools["qdrant-find"].read(arguments)["asked"].request()
         return request
 
@@ -132,7 +132,7 @@ class Desk:
         `query` keeps only texts that a search finds. `sort` is a column of the newest `MOST` texts,
         with "-" before it for descending order. `more` in the result is the number that follow.
         """
-        _known(body, {*LIST_BY, "collections", "source", "start", "sort"})
+        _refuse_unknown(body, {*LIST_BY, "collections", "source", "start", "sort"})
         sort, start = body.get("sort") or "", body.get("start") or 0
         if not isinstance(sort, str) or sort.removeprefix("-") not in ("", *COLUMNS):
             raise RequestError(f"sort must be one of {', '.join(COLUMNS)}, after a - to descend.")
@@ -145,7 +145,7 @@ class Desk:
             where = {"should": [{"key": key, "match": {"text": source}} for key in SOURCE_KEYS]}
         given = {name: body.get(name) for name in LIST_BY}
         asked = {"collections": body.get("collections") or ["*"], "query_filter": where}
-        request = self._read(given | asked | {"mode": "full"})
+        request = self._parse_request(given | asked | {"mode": "full"})
         limit = LISTED if request.query else MOST if sort else start + LISTED
         services = await self._services()
         page = await services.pipeline.search(request.model_copy(update={"limit": limit}))
@@ -159,15 +159,15 @@ class Desk:
 
     async def demo(self, body: Body) -> dict[str, Any]:
         """Store one of the demo collections."""
-        _known(body, {"name"})
+        _refuse_unknown(body, {"name"})
         if not self._may("qdrant-store"):
             raise RequestError(NO_WRITES)
         name: Any = body.get("name")
         return {"collection": name, "texts": await (await self._services()).demo(name)}
 
     async def why(self, body: Body) -> dict[str, Any]:
-        """Sentences on why the text with this `id` of a `collection` is not found by a `search`."""
-        _known(body, {"search", "id", "collection"})
+        """Explain in sentences why a `search` does not find the text `id` of a `collection`."""
+        _refuse_unknown(body, {"search", "id", "collection"})
         wanted, where = body.get("id"), body.get("collection")
         if not (isinstance(wanted, str) and isinstance(where, str)):
             raise RequestError("Name the text by its id and its collection.")
@@ -188,13 +188,13 @@ class Desk:
         return {**(result.structured_content or {}), **(result.meta or {})}
 
 
-def _known(body: Body, names: set[str]) -> None:
+def _refuse_unknown(body: Body, names: set[str]) -> None:
     """Raise RequestError for an unknown field."""
     if unknown := sorted(set(body) - names):
         raise RequestError(f"There is no field {unknown[0]!r}.")
 
 
-def _unfiltered(body: Body) -> Body:
+def _refuse_filter(body: Body) -> Body:
     """The arguments without a filter: the page's tools would accept one that agents may not use."""
     if "query_filter" in body:
         raise RequestError("There is no field 'query_filter'.")
@@ -205,16 +205,16 @@ def _arguments(body: Body) -> dict[str, Any]:
     """The arguments of qdrant-find for a search of the page; `ids` restricts it to these points."""
     if not str(body.get("query") or "").strip():
         raise RequestError("query is empty: say what to look for.")  # this call does not list texts
-    arguments = dict(_unfiltered(body)) | {"point_ids": True}
+    arguments = dict(_refuse_filter(body)) | {"point_ids": True}
     if ids := arguments.pop("ids", None):
-        points = [as_point_id(one) for one in ids] if _texts(ids) else [None]
+        points = [as_point_id(one) for one in ids] if _is_text_list(ids) else [None]
         if None in points:
             raise RequestError("ids must be a list of ids.")
         arguments["query_filter"] = {"must": [{"has_id": points}]}
     return arguments
 
 
-def _texts(given: Any) -> bool:
+def _is_text_list(given: Any) -> bool:
     return isinstance(given, list) and all(isinstance(one, str) for one in given)
 
 

@@ -126,7 +126,9 @@ class Upgrades:
                 same = await self.bulk.find_unchanged(texts)
                 given = {point: found[point] for point in same if point not in textless}
                 if given:
-                    await self.bulk.write_vector(name, vector, given, unchanged_without(texts, vector))
+                    await self.bulk.write_vector(
+                        name, vector, given, unchanged_without(texts, vector)
+                    )
                 done += len(given)
                 self.progress(name, done, max(total, done))  # there may be more by now
             if done == before:

@@ -68,7 +68,8 @@ class Census:
         """Save the counts of durable points plus missing ones."""
         lost = self.missing
         numbers = {
-            one: n + lost.get(one, 0) for one, n in {**dict.fromkeys(lost, 0), **self.present}.items()
+            one: n + lost.get(one, 0)
+            for one, n in {**dict.fromkeys(lost, 0), **self.present}.items()
         }
         try:
             self._file.write_text(json.dumps(numbers), "utf-8")
@@ -83,10 +84,10 @@ class Census:
         lost = self.missing.get(collection, 0)
         if not lost:
             return None
-        verb = "is" if lost == 1 else "are"
+        verb, total = "is" if lost == 1 else "are", self.present.get(collection, 0) + lost
         return (
-            f"{lost:,} of its {self.present.get(collection, 0) + lost:,} points {verb} missing on the"
-            " disk. Restore a backup or store the texts again; to go on without them, run"
+            f"{lost:,} of its {total:,} points {verb} missing on the disk. Restore a backup"
+            " or store the texts again; to go on without them, run"
             f" mcp-server-qdrant accept-loss {name!r}."
         )
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar, cast
 from weakref import WeakValueDictionary
 
-from mcp_server_qdrant.core.context import caller, seconds_left, current_connection
+from mcp_server_qdrant.core.context import caller, current_connection, seconds_left
 from mcp_server_qdrant.core.errors import (
     EngineTimeout,
     EngineUnavailable,
@@ -54,10 +54,12 @@ class Embedded:
     """
 
     def __init__(self, store: Store) -> None:
-        """Call this in the event loop that shall do the work; see `open`."""
+        """Call this in the event loop that makes the engine's calls; see `open`."""
         self.store = store
         self._writing = asyncio.Lock()
-        self._syncing = ThreadPoolExecutor(1)  # so that no write waits for other work
+        self._syncing = ThreadPoolExecutor(
+            1
+        )  # its own thread, so that no write waits for other work
         self._optimiser = Optimiser(self.store, self._writing)
         self._turns: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
         self._turn_ends = 0.0
@@ -191,7 +193,7 @@ class Embedded:
 
 
 class Calls:
-    """What makes calls of an engine, each of which may take `timeout` seconds."""
+    """Base of the engine's clients; each call may take `timeout` seconds."""
 
     def __init__(self, engine: Embedded, timeout: float) -> None:
         self._engine, self._timeout = engine, timeout

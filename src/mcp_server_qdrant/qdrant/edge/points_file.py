@@ -34,7 +34,9 @@ async def write_points(
         for page in pages:
             for record in page:
                 payload = {k: v for k, v in (record.payload or {}).items() if k != KEY}
-                file.write(_json_line([own_id(entry, record.id.int), _pack(record.vector), payload]))
+                file.write(
+                    _json_line([own_id(entry, record.id.int), _pack(record.vector), payload])
+                )
             written += len(page)
             await pause()
         file.flush()

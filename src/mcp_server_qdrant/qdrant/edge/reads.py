@@ -17,7 +17,7 @@ from mcp_server_qdrant.qdrant.edge.plain import plain
 from mcp_server_qdrant.qdrant.edge.question import Question
 from mcp_server_qdrant.qdrant.edge.space import all_indexes, page, readable
 from mcp_server_qdrant.qdrant.edge.store import Collection
-from mcp_server_qdrant.qdrant.engine import Candidates, Ask, Corpus, Point, Shown
+from mcp_server_qdrant.qdrant.engine import Ask, Candidates, Corpus, Point, Shown
 from mcp_server_qdrant.qdrant.legs import Described
 
 

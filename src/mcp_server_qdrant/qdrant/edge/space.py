@@ -287,7 +287,9 @@ def count_deaths(marker: Path, most: int = _DEADLY_OPENINGS) -> Iterator[None]:
             marker.unlink(missing_ok=True)
 
 
-def create_shard(place: Path, vectors: Mapping[str, Any], sparse: Mapping[str, Any]) -> edge.EdgeShard:
+def create_shard(
+    place: Path, vectors: Mapping[str, Any], sparse: Mapping[str, Any]
+) -> edge.EdgeShard:
     """Create a shard in that folder, with an index on the collection."""
     shard = edge.EdgeShard.create(str(place), types.shard_config(vectors, sparse))
     index_collections(shard)
@@ -295,10 +297,10 @@ def create_shard(place: Path, vectors: Mapping[str, Any], sparse: Mapping[str, A
 
 
 def index_collections(shard: edge.EdgeShard) -> None:
-    """Let points be found by their collection, and left out where they have expired."""
+    """Index the collection and the expiry time of the points."""
     by_collection = edge.KeywordIndexParams(is_tenant=True, enable_hnsw=False)
     shard.update(Update.create_field_index(KEY, by_collection))
-    # Made later, an index of few values is slow, and every search of texts that expire reads it.
+    # An index of few values is slow if created later, and every search of expiring texts reads it.
     shard.update(Update.create_field_index(EXPIRES, types.index_params("datetime")))
 
 

@@ -27,9 +27,9 @@ from mcp_server_qdrant.qdrant.edge.space import (
     UNREADABLE,
     Space,
     all_indexes,
-    translate_errors,
     records,
     space_of,
+    translate_errors,
 )
 from mcp_server_qdrant.qdrant.payload import EXPIRES
 

@@ -23,7 +23,7 @@ from mcp_server_qdrant.qdrant.edge import types
 from mcp_server_qdrant.qdrant.edge.check import plain_id
 from mcp_server_qdrant.qdrant.edge.collection import move_point
 from mcp_server_qdrant.qdrant.edge.files import allocated, name_of, slug_of
-from mcp_server_qdrant.qdrant.edge.space import translate_errors, records, count_deaths
+from mcp_server_qdrant.qdrant.edge.space import count_deaths, records, translate_errors
 from mcp_server_qdrant.qdrant.edge.store import Earlier, Store
 
 DESCRIPTION, POINTS, OPENING = "collection.json", "points", "opening"

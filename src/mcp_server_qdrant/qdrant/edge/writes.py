@@ -32,10 +32,10 @@ from mcp_server_qdrant.qdrant.edge.embedded import Calls, in_turn
 from mcp_server_qdrant.qdrant.edge.files import allocated
 from mcp_server_qdrant.qdrant.edge.plain import (
     PlainPoint,
+    new_description,
     plain,
     plain_choice,
     plain_point,
-    new_description,
 )
 from mcp_server_qdrant.qdrant.edge.points_file import write_points
 from mcp_server_qdrant.qdrant.edge.rebuild import rebuild
@@ -82,7 +82,9 @@ class Writes(Calls):
         **_: Any,
     ) -> bool:
         """Create a collection. Raises RequestError if it exists."""
-        self._create(collection_name, new_description(vectors_config, sparse_vectors_config, metadata))
+        self._create(
+            collection_name, new_description(vectors_config, sparse_vectors_config, metadata)
+        )
         return True
 
     @in_turn(changes=True)

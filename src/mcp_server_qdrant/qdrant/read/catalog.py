@@ -63,14 +63,16 @@ class Catalog:
     allowed: Sequence[str] = ()
     folder: Path | None = None
     dates: Sequence[str] = DATES
-    unindexed: bool = False  # the trial engine
+    unindexed: bool = False  # the in-memory engine, which reports no indexes
     texts: Texts = field(default_factory=lambda: Texts(()))
     clock: Callable[[], float] = time.monotonic
     _infos: dict[str, models.CollectionInfo] = field(default_factory=dict)
     _targets: dict[str, tuple[float, Target]] = field(default_factory=dict)  # with their expiry
     _names: tuple[float, tuple[str, ...]] = 0.0, ()
-    _renamed: frozenset[str] = frozenset()  # collections of which the allow-list has an alias
-    _changes: int = 0  # calls of `forget`: a list that was requested before one is not cached
+    _renamed: frozenset[str] = frozenset()  # collections that are allowed by an alias
+    _changes: int = (
+        0  # calls of `forget`; a list of names that was requested before the last one is not cached
+    )
     _last: Targets = field(default_factory=Targets)  # of the last request
     _look_ups: dict[str, asyncio.Task[Target]] = field(default_factory=dict)
     _gate: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, AT_ONCE))
@@ -140,7 +142,9 @@ class Catalog:
         elif self.default is None:
             names = [*await self.names()]
         else:
-            names = [await self.resolve_alias(self.default)] if await self.exists(self.default) else []
+            names = (
+                [await self.resolve_alias(self.default)] if await self.exists(self.default) else []
+            )
         found = await self._resolve_names(names)
         for name in names:
             if name not in found and name in (wanted or ()):
@@ -304,7 +308,7 @@ class Catalog:
         """The pending look-up of this name, or a new one."""
         task = self._look_ups.get(name)
         if task is None:
-            with calling(None):  # not for this caller alone: others may wait for it
+            with calling(None):  # other callers may wait for it too
                 task = self._look_ups[name] = asyncio.ensure_future(self._look_up(name))
             task.add_done_callback(partial(self._end_look_up, name))
         return task
@@ -360,7 +364,9 @@ class Catalog:
             self._logged.add((name, damage))
             logger.warning("The collection %r is damaged: %s", name, damage)
         self._infos[name] = info
-        if self._look_ups.get(name) is asyncio.current_task():  # else it was written to meanwhile
+        if (
+            self._look_ups.get(name) is asyncio.current_task()
+        ):  # else the collection was written to meanwhile
             self._targets[name] = self.clock() + TARGET_SECONDS, target
         return target
 

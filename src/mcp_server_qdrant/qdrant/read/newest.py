@@ -18,7 +18,13 @@ from mcp_server_qdrant.core.forms import comparable
 from mcp_server_qdrant.core.notation import parse_time, time_of
 from mcp_server_qdrant.qdrant.edge.plain import plain
 from mcp_server_qdrant.qdrant.engine import Engine, Point
-from mcp_server_qdrant.qdrant.filters import bare_path, both, conditions, restrict_to_period, exclude_expired
+from mcp_server_qdrant.qdrant.filters import (
+    bare_path,
+    both,
+    conditions,
+    exclude_expired,
+    restrict_to_period,
+)
 from mcp_server_qdrant.qdrant.paging import pages
 from mcp_server_qdrant.qdrant.payload import CHUNK_KEY, FILE_KEY, UPDATED_KEY, title_of
 from mcp_server_qdrant.qdrant.texts import keys_of, paths_of, text_at
@@ -69,7 +75,9 @@ class Newest:
         condition = self._live(target, condition)
         if not target.dates or phrases:
             return await self._scan(target.collection, condition, limit, parts, phrases)
-        return await self._read_ordered(target, condition if parts else both(_FIRST, condition), limit)
+        return await self._read_ordered(
+            target, condition if parts else both(_FIRST, condition), limit
+        )
 
     async def count_undated(self, target: Target, where: models.Filter | None) -> int:
         """The number of matching texts without any date."""
@@ -82,7 +90,9 @@ class Newest:
         """The filter, restricted to unexpired texts if some may expire."""
         return exclude_expired(where, self._now()) if target.expiring else where
 
-    async def _read_ordered(self, target: Target, condition: models.Filter | None, limit: int) -> NewestPoints:
+    async def _read_ordered(
+        self, target: Target, condition: models.Filter | None, limit: int
+    ) -> NewestPoints:
         """List by the date indexes, one after the other; points without the date come later."""
         name, left = target.collection, condition
         total = (await self._client.count(name, count_filter=condition)).count

@@ -17,7 +17,7 @@ from mcp_server_qdrant.core.errors import UnknownCollection
 from mcp_server_qdrant.core.expiry import is_expired
 from mcp_server_qdrant.core.notation import Identify, first_id, point_id, sibling_id
 from mcp_server_qdrant.qdrant.engine import Engine, Point, Shown
-from mcp_server_qdrant.qdrant.filters import has_id, equal, one_of
+from mcp_server_qdrant.qdrant.filters import equal, has_id, one_of
 from mcp_server_qdrant.qdrant.legs import vector_of
 from mcp_server_qdrant.qdrant.paging import pages
 from mcp_server_qdrant.qdrant.payload import (
@@ -214,7 +214,9 @@ class PointReader:
         found = await self.matching(head.collection, where)
         return [part for part in found if part.head == head.id]
 
-    async def settled_parts(self, head: Document, ids: Sequence[PointId] | None = None) -> list[Document]:
+    async def settled_parts(
+        self, head: Document, ids: Sequence[PointId] | None = None
+    ) -> list[Document]:
         """The further parts of a text, of any version or with these ids, without writing mark.
 
         If the first part is read afterwards, those of another version than its own are orphans:

@@ -33,8 +33,16 @@ from mcp_server_qdrant.core.datatypes import (
 from mcp_server_qdrant.core.dates import DATES, Period
 from mcp_server_qdrant.core.errors import EngineTimeout, QdrantMcpError
 from mcp_server_qdrant.qdrant.edge.plain import plain
-from mcp_server_qdrant.qdrant.engine import Candidates, Ask, Corpus, Engine, Leg, Plain
-from mcp_server_qdrant.qdrant.filters import has_id, both, restrict_to_period, equal, one_of, parse, exclude_expired
+from mcp_server_qdrant.qdrant.engine import Ask, Candidates, Corpus, Engine, Leg, Plain
+from mcp_server_qdrant.qdrant.filters import (
+    both,
+    equal,
+    exclude_expired,
+    has_id,
+    one_of,
+    parse,
+    restrict_to_period,
+)
 from mcp_server_qdrant.qdrant.legs import vector_of
 from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, PROJECT_KEY, VERSION_KEY
 from mcp_server_qdrant.qdrant.read.scope import Scope

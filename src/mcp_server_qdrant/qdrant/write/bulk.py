@@ -131,7 +131,9 @@ class Bulk(Points):
             await self._describe(name, {marks.FILLING_KEY: sorted(unfinished)})
             raise EngineTooOld(TOO_OLD) from error
 
-    async def finish_vector(self, name: str, vector: str, model: Mapping[str, Any] | None = None) -> None:
+    async def finish_vector(
+        self, name: str, vector: str, model: Mapping[str, Any] | None = None
+    ) -> None:
         """Make the vector searchable; `model` is the collection's new metadata on its model."""
         unfinished = (await self.shape(name)).filling
         if vector in unfinished or model:
@@ -187,7 +189,9 @@ class Bulk(Points):
         await self._client.delete_vector_name(name, vector)
         await self.finish_vector(name, vector)
 
-    async def points_without(self, name: str, vector: str, size: int) -> AsyncGenerator[list[Document]]:
+    async def points_without(
+        self, name: str, vector: str, size: int
+    ) -> AsyncGenerator[list[Document]]:
         """The points without that vector in pages of that size."""
         if isinstance(self._content_fields, Texts):
             await self._content_fields.sample(self._client, name)

@@ -26,8 +26,8 @@ from mcp_server_qdrant.core.writes import Changes, Encoded
 from mcp_server_qdrant.qdrant.engine import Engine, WholeEngine
 from mcp_server_qdrant.qdrant.filters import (
     FieldType,
-    has_id,
     equal,
+    has_id,
     index_type,
     one_of,
     same_point,
@@ -229,7 +229,9 @@ class Points(PointReader):
         top, inside = edits_of(record.payload or {}, changes, fields)
         return [(None, top), ("metadata", inside)]
 
-    async def change_payload(self, one: Document, edits: Iterable[tuple[str | None, Payload]]) -> None:
+    async def change_payload(
+        self, one: Document, edits: Iterable[tuple[str | None, Payload]]
+    ) -> None:
         """Change keys of a payload or of an object in it; None removes a key."""
         for place, values in edits:
             given = {key: value for key, value in values.items() if value is not None}

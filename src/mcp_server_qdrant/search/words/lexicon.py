@@ -22,7 +22,7 @@ from mcp_server_qdrant.core.datatypes import Target
 from mcp_server_qdrant.core.disk import write_atomically
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.tasks import Tasks
-from mcp_server_qdrant.qdrant.read.draw import MOST_TEXTS
+from mcp_server_qdrant.qdrant.read.sample import MOST_TEXTS
 
 DRIFT = 0.1
 REST_SECONDS = 30.0  # between two samplings of a collection

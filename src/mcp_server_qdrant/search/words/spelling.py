@@ -127,8 +127,8 @@ def corrected(
 ) -> tuple[str, tuple[Correction, ...]]:
     """The query with each (start, word) replaced by its nearest, unless a vocabulary has it.
 
-    With `slips` only where one letter inside the word differs: in languages of many endings and
-    prefixes, what differs there is another word.
+    `slips`: only if the words differ by a typo inside them, because in languages with many prefixes
+    and endings a difference there makes another word.
     """
     corrections = []
     for start, word in reversed(wrong):
@@ -145,7 +145,7 @@ def corrected(
 
 
 def is_slip(word: str, near: str) -> bool:
-    """True where one edit, or two letters exchanged, lies behind the first and before the last two.
+    """True if the words differ by one edit or transposition, not in the first or last two letters.
 
     "speichert" is no slip of "speicher", nor "abstellen" of "erstellen".
     """
@@ -155,11 +155,11 @@ def is_slip(word: str, near: str) -> bool:
 
 
 def nearest(word: str, vocabularies: Sequence[Vocabulary]) -> str | None:
-    """The word nearest to `word` and at most two edits away; None where the time is over first.
+    """The word nearest to `word`, at most two edits away; None if there is none or time runs out.
 
-    By edits, then by frequency in all vocabularies together, then by name. Left out are the word
-    itself, words that are not similar, and words made of it by a prefix or ending of two letters
-    or more: "associated" is no spelling of "unassociated".
+    Ordered by edits, then by total frequency in the vocabularies, then by name. Excluded are the
+    word itself, dissimilar words, and words that differ by a prefix or ending of two or more
+    letters: "associated" is not a misspelling of "unassociated".
     """
     edits: dict[str, int] = {}
     counts: Counter[str] = Counter()

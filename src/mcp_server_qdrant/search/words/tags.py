@@ -28,7 +28,7 @@ AT_ONCE = 8
 QUERY_WORDS = 64
 LONGEST = 3
 
-# So many words of a query that name tags are no accident: the match counts more.
+# With at least so many words of the query, a match of tags is not accidental and counts more.
 MANY = 3
 MANY_BOOST = 1.5
 
@@ -36,7 +36,7 @@ Stored = tuple[str, str]  # payload key, value
 Facets = Callable[[str, int], Awaitable[Sequence[Stored]]]  # collection, how many at most
 
 
-# The tags of a collection, by the name under which they are compared, and until when they serve.
+# The tags of a collection by their normalised name, and when this cache entry expires.
 _Remembered = tuple[Mapping[str, tuple[Stored, ...]], float]
 NEVER: _Remembered = {}, 0.0
 _TAG_WORD = re.compile(r"[^\W_]+[+#]*")  # c++ and c# are not c
@@ -46,8 +46,8 @@ _TAG_WORD = re.compile(r"[^\W_]+[+#]*")  # c++ and c# are not c
 class TagMatch:
     """The tags of one collection that a query names.
 
-    `values` (payload key, value) as they are stored, `names` as they are compared; `boost` is what
-    the match counts.
+    `values` are (payload key, value) as stored, `names` the normalised names; `boost` is the weight
+    of the match.
     """
 
     values: tuple[tuple[str, str], ...]
@@ -69,7 +69,11 @@ class TagIndex:
 
     async def named(self, query: str, targets: Sequence[Target]) -> dict[str, TagMatch]:
         """The tags that the query names, by collection."""
-        legs = (some for some in Targets.from_sequence(targets).groups if some[0].dense or some[0].sparse)
+        legs = (
+            some
+            for some in Targets.from_sequence(targets).groups
+            if some[0].dense or some[0].sparse
+        )
         wanted = [one.collection for some in legs for one in some if one.points]
         if not any(map(str.isalnum, query)):
             return {}
@@ -82,9 +86,9 @@ class TagIndex:
         return {name: found for name, tags in known if (found := match_tags(names, tags))}
 
     async def check(self, wanted: Sequence[str], targets: Sequence[Target]) -> None:
-        """Raise RequestError where no text has any of these tags, naming those that there are.
+        """Raise RequestError, which lists the existing tags, if no text has any of these tags.
 
-        Nothing is said where not all tags are known.
+        Does nothing if some tags are unknown.
         """
         if not wanted:
             return
@@ -102,19 +106,19 @@ class TagIndex:
             )
 
     async def _all(self, name: str) -> Sequence[Stored]:
-        """The tags as the engine counts them now."""
+        """The current tags, read from the engine."""
         async with self._gate:
             return await self.facets(name, MOST)
 
     def terms(self, matches: Mapping[str, TagMatch]) -> frozenset[int]:
-        """The terms of the query that name tags, so that they need not stand in a text."""
+        """The terms of the query that name tags; a text need not contain them."""
         names = {name for match in matches.values() for name in match.names}
         return frozenset(term for name in names for term in self.tokens(name))
 
     def changed(self, collection: str) -> None:
-        """Something was stored there: its tags are looked up at the next search."""
+        """Expire the cached tags of a collection after a write."""
         self._known.pop(collection, None)
-        self._under_way.pop(collection, None)  # it may have asked before the store
+        self._under_way.pop(collection, None)  # its request may precede the write
 
     def _looking_up(self, name: str) -> "asyncio.Task[None]":
         task = self._under_way.get(name)
@@ -124,7 +128,7 @@ class TagIndex:
         return task
 
     async def _look_up(self, name: str) -> None:
-        """Ask for the tags; where that fails, the old ones go on serving."""
+        """Read the tags; if that fails, keep the cached ones."""
         tags, _ = self._known.get(name, NEVER)
         with suppress(QdrantMcpError):
             tags = group_by_name(await self._all(name))
@@ -133,12 +137,12 @@ class TagIndex:
             del self._under_way[name]
 
     async def close(self) -> None:
-        """Stop looking things up."""
+        """Cancel pending look-ups."""
         await self.tasks.close()
 
 
 def folded_tag(text: str) -> str:
-    """A tag as it is compared: its words in lower case, a space between them.
+    """The normalised name of a tag: its words in lower case, separated by spaces.
 
     So `home lab` names home-lab, Home_Lab and "home lab".
     """
@@ -157,7 +161,7 @@ def word_runs(query: str) -> dict[str, frozenset[int]]:
 
 
 def group_by_name(tags: Iterable[Stored]) -> dict[str, tuple[Stored, ...]]:
-    """The tags under the names by which they are compared."""
+    """Normalised name -> the tags that have it."""
     found: dict[str, tuple[Stored, ...]] = {}
     for key, value in tags:
         name = folded_tag(value)
@@ -169,7 +173,7 @@ def group_by_name(tags: Iterable[Stored]) -> dict[str, tuple[Stored, ...]]:
 def match_tags(
     names: Mapping[str, frozenset[int]], tags: Mapping[str, tuple[Stored, ...]]
 ) -> TagMatch | None:
-    """The tags that are named; they count 1.5 times where three or more words name them."""
+    """The tags that the query names; three or more naming words raise the boost to 1.5."""
     found = [name for name in names if name in tags]
     if not found:
         return None

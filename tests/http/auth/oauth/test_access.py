@@ -26,7 +26,7 @@ class Published:
 
     async def key(self, kid):
         self._keys._keys = tuple(self._issuer.published)
-        return self._keys._named(kid)
+        return self._keys._find(kid)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from qdrant_client import AsyncQdrantClient, models
 from mcp_server_qdrant.core.datatypes import DenseLeg, Target
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.read import draw
-from mcp_server_qdrant.qdrant.read.draw import Sampler
+from mcp_server_qdrant.qdrant.read.sample import Sampler
 from tests.support import COSINE, IDF, dense
 
 FIELDS = ("document", "text")

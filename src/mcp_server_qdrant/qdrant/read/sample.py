@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mcp_server_qdrant.core.datatypes import DenseLeg, Document, Sample, Payload, PointId, Target
+from mcp_server_qdrant.core.datatypes import DenseLeg, Document, Payload, PointId, Sample, Target
 from mcp_server_qdrant.core.notation import document_id
 from mcp_server_qdrant.qdrant.engine import Engine, Point
 from mcp_server_qdrant.qdrant.filters import exclude_expired
