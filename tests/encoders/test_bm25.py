@@ -169,7 +169,7 @@ def test_the_parts_of_a_word_are_terms_beside_it_and_leave_the_weights_alone(bm2
     assert new.indices[: len(old.indices)] == tuple(old.indices)
     assert new.values[: len(old.values)] == tuple(old.values)
     assert {*new.indices} - {*old.indices} == {*bm25.tokens("get user name 40 kg")}
-    assert bm25.wholes("getUserName x")[bm25.tokens("getusername")[0]] == bm25.tokens(
+    assert bm25.compound_terms("getUserName x")[bm25.tokens("getusername")[0]] == bm25.tokens(
         "get user name"
     )
 
@@ -250,7 +250,7 @@ def test_a_fixed_language_loads_no_model():
         "from mcp_server_qdrant.encoders.bm25 import Bm25Encoder\n"
         "bm25 = Bm25Encoder('german')\n"
         f"bm25.encode_document({GERMAN!r}), bm25.words('Haus', ['spanish'])\n"
-        "Bm25Encoder('auto').words('house'), Bm25Encoder('auto').reader('house')('house')\n"
+        "Bm25Encoder('auto').words('house'), Bm25Encoder('auto').term_reader('house')('house')\n"
         "assert 'fasttext' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -39,7 +39,7 @@ class Recording:
             self.callers.append((name, who and who.name))
         return getattr(self._services, name)
 
-    def of_caller(self):
+    def services_of_caller(self):
         return self
 
 

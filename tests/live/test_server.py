@@ -56,7 +56,7 @@ async def test_each_collection_is_asked_for_one_fusion_and_exact_scores(services
         explain=True,
     )
     await services.pipeline.search(request)  # words and tags are known from now on
-    monkeypatch.setattr(Http, "ask", noted)
+    monkeypatch.setattr(Http, "request", noted)
     page = await services.pipeline.search(request)
 
     rrf = {"rrf": {"k": 60}}

@@ -191,7 +191,7 @@ async def test_one_layout_is_made_at_a_time_whoever_asked_for_it(services, monke
         running -= 1
         raise BackendError("no layout")
 
-    monkeypatch.setattr(maps, "installed", lambda: True)
+    monkeypatch.setattr(maps, "is_installed", lambda: True)
     monkeypatch.setattr(maps, "lay_out_neighbours", slow)
     await remember(services, "notes", *corpus(30))
     own = [Services(services.shared, None) for _ in range(4)]

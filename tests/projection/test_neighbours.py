@@ -62,7 +62,7 @@ def go(monkeypatch) -> dict[int, asyncio.Event]:
         nothing = np.full(panel.count, 255, np.uint8)
         return Neighbours(np.zeros((panel.count, 2), np.float32), nothing, ())
 
-    monkeypatch.setattr(maps, "installed", lambda: True)
+    monkeypatch.setattr(maps, "is_installed", lambda: True)
     monkeypatch.setattr(maps, "lay_out_neighbours", places)
     return events
 
@@ -128,7 +128,7 @@ async def test_a_stream_of_texts_does_not_put_the_layout_off(go):
 
 @pytest.mark.usefixtures("real_hosts")
 async def test_a_layout_that_fails_is_a_note_and_the_map_is_there(monkeypatch):
-    monkeypatch.setattr(maps, "installed", lambda: True)
+    monkeypatch.setattr(maps, "is_installed", lambda: True)
     monkeypatch.setattr("sys.executable", "/nowhere/python")
     async with memory_services() as services:
         await remember(services, "notes", *corpus(30))
@@ -139,7 +139,7 @@ async def test_a_layout_that_fails_is_a_note_and_the_map_is_there(monkeypatch):
 
 
 async def test_without_the_extra_one_sentence_says_how_to_get_it(monkeypatch):
-    monkeypatch.setattr(maps, "installed", lambda: False)
+    monkeypatch.setattr(maps, "is_installed", lambda: False)
     async with memory_services() as services:
         await remember(services, "notes", *corpus(30))
         seen = await services.projector.view(("notes",))

@@ -44,7 +44,7 @@ def unlaid(monkeypatch):
     async def nothing(_):
         return None
 
-    monkeypatch.setattr(maps, "installed", lambda: True)
+    monkeypatch.setattr(maps, "is_installed", lambda: True)
     monkeypatch.setattr(maps, "lay_out_neighbours", nothing)
 
 

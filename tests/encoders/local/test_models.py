@@ -106,7 +106,7 @@ async def test_where_fastembed_cannot_be_imported_no_model_is_listed(monkeypatch
     def broken() -> None:
         raise ImportError("libgomp.so.1: cannot open shared object file")
 
-    monkeypatch.setattr(FastEmbedEncoder, "served", broken)
+    monkeypatch.setattr(FastEmbedEncoder, "supported_models", broken)
     encoder = Models().encoder(Spec(MODEL))
 
     assert await supported_models() == {}

@@ -138,7 +138,7 @@ class Watched:
 )
 def test_a_number_is_never_higher_than_what_a_crash_leaves(here, monkeypatch, call, before):
     synced = []
-    monkeypatch.setattr(edge_counts, "sync", synced.append)
+    monkeypatch.setattr(edge_counts, "sync_folder", synced.append)
     space = here.space()
     space._engine = Watched(space.engine, here.number)
     here.do(call)

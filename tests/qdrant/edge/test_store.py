@@ -266,7 +266,7 @@ def test_a_copy_that_lacks_points_is_given_up(tmp_path):
 
 def test_a_change_is_on_the_disk_before_it_is_acknowledged(tmp_path, monkeypatch):
     here, seen = Here(tmp_path, "kept"), []
-    monkeypatch.setattr(disk, "sync", lambda path: seen.append(path.name))
+    monkeypatch.setattr(disk, "sync_folder", lambda path: seen.append(path.name))
     monkeypatch.setattr(
         "mcp_server_qdrant.qdrant.edge.catalogue.sync", lambda path: seen.append(path.name)
     )
