@@ -98,7 +98,7 @@ async def test_a_service_that_is_down_leaves_keywords_and_later_fills_in(opened,
         (stored,) = await remember(services, "notes", "moss likes shade")
         page = await find(services, "moss", "notes")
         stub.replies = []
-        encoder = services.encoders.started(None)
+        encoder = services.encoders.start_encoder(None)
         back = await encoder.ready(5)
         target = await services.catalog.target("notes")
         points = services.store.points

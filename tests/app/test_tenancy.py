@@ -79,7 +79,7 @@ async def test_what_others_insert_changes_nothing_in_my_results(house):
 
     afterwards = [await find(red, query, "notes", limit=20) for query in queries]
     with by("red"):
-        anew = house.anew().of_caller()
+        anew = house.anew().services_of_caller()
     fresh = [await find(anew, query, "notes", limit=20) for query in queries]
     for pages in (afterwards, fresh):
         assert ids(pages) == ids(before)

@@ -109,7 +109,7 @@ async def export_collection(
     """Write a collection, also by an alias, as files of that form into a folder."""
     allowed = settings.qdrant_collections
     async with open_engine_at(None, settings) as bulk:
-        real = await bulk.real(name)
+        real = await bulk.resolve_alias(name)
         if name == real or name not in allowed:
             check_visible(real, settings)
         if real not in (names := await bulk.names()):

@@ -268,7 +268,7 @@ def test_a_change_is_on_the_disk_before_it_is_acknowledged(tmp_path, monkeypatch
     here, seen = Here(tmp_path, "kept"), []
     monkeypatch.setattr(disk, "sync_folder", lambda path: seen.append(path.name))
     monkeypatch.setattr(
-        "mcp_server_qdrant.qdrant.edge.catalogue.sync", lambda path: seen.append(path.name)
+        "mcp_server_qdrant.qdrant.edge.catalogue.sync_folder", lambda path: seen.append(path.name)
     )
     here.do(("create_described", "a", made()))
     assert seen == ["collections"]

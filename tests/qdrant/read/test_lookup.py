@@ -166,7 +166,7 @@ async def test_where_no_collection_answers_nothing_is_said_to_be_missing():
 
 async def test_an_id_names_a_point_or_the_first_part_of_a_document(services):
     (stored,) = await remember(services, "notes", LONG, id="harbours")
-    named = await services.lookup.named("notes", ["harbours", stored.ids[1], "nowhere", "7"])
+    named = await services.lookup.find_in("notes", ["harbours", stored.ids[1], "nowhere", "7"])
 
     assert {wanted: document.chunk for wanted, document in named.items()} == {
         "harbours": 0,

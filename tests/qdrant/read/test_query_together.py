@@ -218,7 +218,7 @@ async def test_of_distances_that_are_no_cosines_all_candidates_come_back():
     asked = [([replace(of_space(name), dense=leg)], QUERY) for name in "ab"]
     await Queries(engine).search(asked, depth=9, condition=None, best=Best(1, 0.4, 3.0))
 
-    assert [ask.kept for ask in engine.asked] == [0]
+    assert [ask.keep_best for ask in engine.asked] == [0]
 
 
 async def test_tags_and_dates_of_one_collection_are_looked_for_in_all_that_are_asked_with_it():

@@ -9,7 +9,7 @@ from qdrant_client import AsyncQdrantClient, models
 
 from mcp_server_qdrant.core.datatypes import DenseLeg, Target
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.read import draw
+from mcp_server_qdrant.qdrant.read import sample
 from mcp_server_qdrant.qdrant.read.sample import Sampler
 from tests.support import COSINE, IDF, dense
 
@@ -57,7 +57,7 @@ async def test_parts_of_a_text_that_is_being_written_are_drawn_too(client):
 
 
 async def test_a_small_collection_is_drawn_whole_in_the_order_of_its_ids(client, monkeypatch):
-    monkeypatch.setattr(draw, "PAGE", 3)
+    monkeypatch.setattr(sample, "PAGE", 3)
     drawn = await Sampler(client, FIELDS).sample(await fill(client, range(10)), 50)
 
     assert drawn.ids == tuple(range(10))
@@ -97,8 +97,8 @@ async def test_a_point_more_changes_the_draw_by_one_at_most(client):
 
 
 async def test_of_a_huge_collection_the_first_ids_are_drawn_from(client, monkeypatch):
-    monkeypatch.setattr(draw, "READABLE", 100)
-    monkeypatch.setattr(draw, "IDS", 50)
+    monkeypatch.setattr(sample, "READABLE", 100)
+    monkeypatch.setattr(sample, "IDS", 50)
     drawn = await Sampler(client, FIELDS).sample(await fill(client, range(150)), 30)
 
     assert len(set(drawn.ids)) == 30
@@ -161,7 +161,7 @@ async def texts(drawer: Sampler, target: Target) -> list[str]:
 
 
 async def test_all_texts_of_a_small_collection_are_read_in_pages(client, monkeypatch):
-    monkeypatch.setattr(draw, "TEXTS", 3)
+    monkeypatch.setattr(sample, "TEXTS", 3)
     target = await stored(client, [{"document": f"text {n}"} for n in range(10)])
     pages = [page async for page in Sampler(client, FIELDS).texts(target)]
 
@@ -170,8 +170,8 @@ async def test_all_texts_of_a_small_collection_are_read_in_pages(client, monkeyp
 
 
 async def test_a_large_collection_is_read_in_part_and_no_text_twice(client, monkeypatch):
-    monkeypatch.setattr(draw, "TEXTS", 5)
-    monkeypatch.setattr(draw, "MOST_TEXTS", 20)
+    monkeypatch.setattr(sample, "TEXTS", 5)
+    monkeypatch.setattr(sample, "MOST_TEXTS", 20)
     target = await stored(client, [{"document": f"text {n}"} for n in range(60)])
     found = await texts(Sampler(client, FIELDS), target)
 
