@@ -37,6 +37,13 @@ _NUMBERED = re.compile(r"[0-9][^\W\d_]")
 _LONGEST, _SHORT = 64, 8  # characters
 
 
+def clean(text: str) -> str:
+    """Join surrogate pairs and replace lone surrogates, which no encoder accepts."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def normalized(text: str) -> str:
     """The text in NFKC, without invisible characters."""
     return text if text.isascii() else unicodedata.normalize("NFKC", _UNSEEN.sub("", text))

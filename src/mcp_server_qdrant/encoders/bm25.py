@@ -34,9 +34,8 @@ from mcp_server_qdrant.core.bm25 import (
 )
 from mcp_server_qdrant.core.datatypes import Sparse
 from mcp_server_qdrant.core.exact import LONGEST, compounds
-from mcp_server_qdrant.core.forms import PAIRED, TRIPLED, compound_words, normalized
+from mcp_server_qdrant.core.forms import PAIRED, TRIPLED, clean, compound_words, normalized
 from mcp_server_qdrant.encoders.language import SURE, detect, probabilities
-from mcp_server_qdrant.encoders.text import clean
 
 AUTO = "auto"
 FOREIGN = "foreign"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_server_qdrant.core.bm25 import NEUTRAL
-from mcp_server_qdrant.encoders.text import clean
+from mcp_server_qdrant.core.forms import clean
 
 logger = logging.getLogger(__name__)
 

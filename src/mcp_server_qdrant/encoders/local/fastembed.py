@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from mcp_server_qdrant.core.errors import EncoderUnavailable
+from mcp_server_qdrant.core.forms import clean
 from mcp_server_qdrant.core.lean import importing
 from mcp_server_qdrant.encoders.local.model import (
     BATCH_SIZE,
@@ -14,10 +15,10 @@ from mcp_server_qdrant.encoders.local.model import (
     QUERY_SECONDS,
     LocalModel,
     Spec,
+    batches,
     trim_memory,
 )
 from mcp_server_qdrant.encoders.local.turns import Turns
-from mcp_server_qdrant.encoders.text import batches, clean
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer

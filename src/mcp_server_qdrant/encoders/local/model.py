@@ -7,7 +7,7 @@ import ctypes
 import logging
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -230,3 +230,10 @@ def trim_memory() -> None:
     """Return freed memory to the system: glibc keeps 30 MB after a load, 50 MB after a batch."""
     if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
         trim(0)
+
+
+def batches(lengths: Sequence[int], size: int) -> Iterator[list[int]]:
+    """Batches of indexes of texts with similar lengths, to keep padding small."""
+    order = sorted(range(len(lengths)), key=lengths.__getitem__)
+    for first in range(0, len(order), size):
+        yield order[first : first + size]

@@ -16,10 +16,15 @@ from mcp_server_qdrant.core.errors import EncoderUnavailable, RerankerUnavailabl
 from mcp_server_qdrant.encoders.chunk import Span, split
 from mcp_server_qdrant.encoders.encoder import Encoder, Vector
 from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder
-from mcp_server_qdrant.encoders.local.model import CALL_SECONDS, QUERY_SECONDS, LocalModel, Spec
+from mcp_server_qdrant.encoders.local.model import (
+    CALL_SECONDS,
+    QUERY_SECONDS,
+    LocalModel,
+    Spec,
+    batches,
+)
 from mcp_server_qdrant.encoders.local.rerank import FastEmbedReranker
 from mcp_server_qdrant.encoders.local.turns import Turns
-from mcp_server_qdrant.encoders.text import batches
 
 LOAD_SECONDS = 10.0  # to wait for a load to learn the dimensions
 SLICE = 64  # texts per turn

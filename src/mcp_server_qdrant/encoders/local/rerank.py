@@ -7,9 +7,9 @@ from typing import Any
 from typing_extensions import override
 
 from mcp_server_qdrant.core.errors import EncoderUnavailable
+from mcp_server_qdrant.core.forms import clean
 from mcp_server_qdrant.core.lean import importing
-from mcp_server_qdrant.encoders.local.model import BATCH_SIZE, LocalModel
-from mcp_server_qdrant.encoders.text import batches, clean
+from mcp_server_qdrant.encoders.local.model import BATCH_SIZE, LocalModel, batches
 
 
 class FastEmbedReranker(LocalModel):

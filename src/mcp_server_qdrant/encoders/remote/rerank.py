@@ -9,8 +9,8 @@ from time import monotonic
 from typing import Any
 
 from mcp_server_qdrant.core.errors import RerankerUnavailable
+from mcp_server_qdrant.core.forms import clean
 from mcp_server_qdrant.encoders.remote.http import Endpoint, ServiceFault
-from mcp_server_qdrant.encoders.text import clean
 
 UNSOUND = "The reranker's answer does not hold one score for each text."
 

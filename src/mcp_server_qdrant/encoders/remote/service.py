@@ -17,9 +17,9 @@ from typing_extensions import override
 
 from mcp_server_qdrant.core.breaker import Breaker
 from mcp_server_qdrant.core.errors import EncoderUnavailable
+from mcp_server_qdrant.core.forms import clean
 from mcp_server_qdrant.encoders.encoder import Encoder, Vector
 from mcp_server_qdrant.encoders.remote.http import Endpoint, ServiceFault
-from mcp_server_qdrant.encoders.text import clean
 
 Vectors = list[list[float]]
 
