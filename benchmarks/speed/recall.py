@@ -135,8 +135,7 @@ def measure(folder: Path, cache: Path, number: int, runs: int) -> bool:
 
     def figures(name: str, target: float) -> bool:
         rows = [
-            recall(command, folder, f"{name}-session-{n}", prompts[n % number])
-            for n in range(runs)
+            recall(command, folder, f"{name}-session-{n}", prompts[n % number]) for n in range(runs)
         ]
         times = sorted(one for one, _ in rows)
         p50, p95 = statistics.median(times), times[int(0.95 * (runs - 1))]
