@@ -23,8 +23,9 @@ HELLO = {
 class Caller:
     """One client. A call's answer is the HTTP status and the tool's result, None without one."""
 
-    def __init__(self, port: int, era: str = "modern") -> None:
+    def __init__(self, port: int, era: str = "modern", token: str | None = None) -> None:
         self.port = port
+        self.token = token
         self.era = era
         self.session: str | None = None
         self._number = 0
@@ -67,6 +68,8 @@ class Caller:
     ) -> tuple[int, dict[str, str], dict[str, Any] | None]:
         self._number += 1
         message = {"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}
+        if self.token:
+            headers = {**headers, "Authorization": f"Bearer {self.token}"}
         body = json.dumps(message).encode()
         head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         status, answered, raw = await self._exchange(

@@ -58,6 +58,7 @@ def asked(about: str | None, **numbers: int) -> tuple[argparse.Namespace, list[C
     for name, default in numbers.items():
         parser.add_argument(f"--{name}", type=int, default=default)
     arguments = parser.parse_args()
+    arguments.model = arguments.model.resolve()  # settings take no relative path
     return arguments, [read(one) for one in sorted(arguments.data.iterdir()) if one.is_dir()]
 
 

@@ -46,13 +46,12 @@ BUSY = 2
 
 
 def recall(command: list[str], folder: Path, session: str, prompt: str) -> tuple[float, str]:
-    """Milliseconds of one prompt's hook, and what it prints."""
-    hook = {"hook_event_name": "UserPromptSubmit", "cwd": "/", "session_id": session}
+    """Milliseconds of one prompt's hook in this folder, and what it prints."""
+    hook = {"hook_event_name": "UserPromptSubmit", "cwd": str(folder), "session_id": session}
     told = json.dumps(hook | {"prompt": prompt})
+    asked = [*command, "recall", str(folder / "recall")]
     began = time.perf_counter()
-    done = subprocess.run(
-        [*command, "recall", str(folder)], input=told, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run(asked, input=told, capture_output=True, text=True, check=True)
     return (time.perf_counter() - began) * 1_000, done.stdout
 
 
@@ -129,13 +128,14 @@ def measure(folder: Path, cache: Path, number: int, runs: int) -> bool:
     command = [sys.executable, "-P", "-m", "mcp_server_qdrant"]
     fill = [*command, "ingest", str(folder / "notes.jsonl"), "--collection", servers.COLLECTION]
     subprocess.run(fill, env=own, check=True, capture_output=True)
-    server = servers.StdioServer(command, own, folder, folder / "log")
+    # Texts of files are recalled only in the folder that their collection belongs to.
+    place = [*command, "describe", servers.COLLECTION, "--folder", str(folder)]
+    subprocess.run(place, env=own, check=True, capture_output=True)
     prompts = [" ".join(text.split()[:-2]) for text in texts]
 
     def figures(name: str, target: float) -> bool:
         rows = [
-            recall(command, folder / "recall", f"{name}-session-{n}", prompts[n % number])
-            for n in range(runs)
+            recall(command, folder, f"{name}-session-{n}", prompts[n % number]) for n in range(runs)
         ]
         times = sorted(one for one, _ in rows)
         p50, p95 = statistics.median(times), times[int(0.95 * (runs - 1))]
@@ -144,6 +144,7 @@ def measure(folder: Path, cache: Path, number: int, runs: int) -> bool:
         return p95 > target
 
     missed = figures("cold", COLD)
+    server = servers.StdioServer(command, own, folder, folder / "log")
     server.handshake()
     while not servers.complete(server.call("qdrant-find", {"query": texts[0]})):
         time.sleep(0.1)

@@ -52,7 +52,7 @@ Ids = Annotated[
     Field(min_length=1, max_length=MAX_IDS, description="Found or own ids"),
 ]
 Place = Annotated[Word | None, Field(description="Default: all collections")]
-Size = Annotated[int, Field(ge=1_000, le=MAX_CHARACTERS, description="Most characters")]
+Size = Annotated[int, Field(ge=1_000, le=MAX_CHARACTERS, description="Maximum characters")]
 Versions = Annotated[bool, Field(description="List earlier versions")]
 Neighbours = Annotated[
     int, Field(ge=0, le=MAX_NEIGHBOURS, description="Parts before and after to add")

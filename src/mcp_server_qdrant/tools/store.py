@@ -55,9 +55,7 @@ STORE = (
 MAX_OLD = 50  # texts superseded by one call
 ELSEWHERE_SECONDS = 1.0  # for searching other collections for an id
 
-Where = Annotated[
-    Word | None, Field(description="A new name creates a collection; moves the text of id here")
-]
+Where = Annotated[Word | None, Field(description="Created if new; with id: moves that text here")]
 Information = Annotated[Text | None, Field(description="Text to remember")]
 Seen = Annotated[Word | None, Field(description="Revision of the text; no other is changed")]
 DocumentId = Annotated[
@@ -65,7 +63,9 @@ DocumentId = Annotated[
 ]
 Edit = Annotated[
     JsonObject,
-    Field(description="In id's text: append; prepend; replace, with; section (A > B), with"),
+    Field(
+        description="Changes the text of id: append; prepend; replace, with; section (A > B), with"
+    ),
 ]
 Metadata = Annotated[
     JsonObject,
@@ -77,16 +77,16 @@ StoredTags = Annotated[
 Superseded = Annotated[
     Annotated[list[Id], Field(max_length=MAX_OLD)] | None,
     BeforeValidator(one_or_many),
-    Field(description="Ids of outdated texts, then ranked last; id suffices; []: undo"),
+    Field(description="Ids of texts that this one (or id) makes outdated: ranked last; []: undo"),
 ]
 Title = Annotated[Word | None, Field(description="Shown with the text")]
 About = Annotated[
     JsonObject,
-    Field(description="Of a collection: description; folder (.: here); follow (sync it)"),
+    Field(description="Of the collection: description; folder (. is this one); follow (sync it)"),
 ]
 Place = Annotated[Word | None, Field(description="Default: all collections")]
 Expires = Annotated[
-    Word | None, Field(description="Date or 90 days, then no longer found; never: no expiry")
+    Word | None, Field(description="Date, or 90 days: not found after it; never: no expiry")
 ]
 
 UNLISTED = frozenset({"seen", "moved_from"})  # for the page /viz and careful callers
@@ -101,7 +101,7 @@ async def store(
     title: Title = None,
     supersedes: Superseded = None,
     expires: Expires = None,
-    create: Annotated[bool, Field(description="Allow a new name like another's")] = False,  # noqa: FBT002
+    create: Annotated[bool, Field(description="Create even if the name resembles another")] = False,  # noqa: FBT002
     about: About = None,
     edit: Edit = None,
     seen: Seen = None,
