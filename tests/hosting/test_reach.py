@@ -28,7 +28,7 @@ from mcp_server_qdrant.hosting.reach import (
     start,
 )
 from mcp_server_qdrant.hosting.rendezvous import WIRE, place_of
-from tests.hosting.service import PATIENCE, Service, command
+from tests.hosting.service import Service
 
 APP = "mcp-server-qdrant"
 
@@ -232,18 +232,6 @@ def test_what_cannot_be_started_is_an_error_of_the_system():
         start(["/nowhere/python"])
 
 
-def test_a_program_serves_once_it_has_said_so(tmp_path):
-    line, found = connect_when_ready(start(command(tmp_path)))
-    with line:
-        line.sendall(hello("stdio", [], None))
-        line.sendall(b'{"id": 1, "method": "ping"}\n')
-        answer = json.loads(line.makefile().readline())
-    os.kill(found.pid, 9)
-    reach._children.pop().wait(PATIENCE)
-
-    assert answer["result"] == {"pid": found.pid}
-
-
 def test_a_service_that_yields_is_awaited_until_it_has_gone(tmp_path, monkeypatch):
     service = Service(tmp_path)
     naps = []
@@ -283,12 +271,6 @@ def test_a_broken_stderr_is_no_fault(monkeypatch):
     reach.tell("x")
     monkeypatch.setattr(reach, "sys", SimpleNamespace(stderr=None))
     reach.tell("x")
-
-
-def test_a_shell_that_asks_for_completions_is_known(monkeypatch):
-    assert not reach.completing()
-    monkeypatch.setenv("_MCP_SERVER_QDRANT_COMPLETE", "bash_complete")
-    assert reach.completing()
 
 
 def test_a_file_that_is_none_is_no_fault(tmp_path):
