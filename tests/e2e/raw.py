@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from subprocess import PIPE, Popen
+from subprocess import PIPE, CompletedProcess, Popen
 from typing import Any
 
 from filelock import FileLock
@@ -18,6 +18,8 @@ from mcp_server_qdrant.hosting.rendezvous import Rendezvous
 from tests import forked
 from tests.hosts import alive
 from tests.qdrant_server import URL, lent
+
+COMMAND = (sys.executable, "-P", "-m", "mcp_server_qdrant")
 
 
 class RawServer:
@@ -102,6 +104,12 @@ class RawServer:
         self.process.stdout.close()
         self.process.stderr.close()
         return status, log
+
+
+def run(env: dict[str, str], *words: object, cwd: Path | None = None) -> CompletedProcess[str]:
+    """Run a command of ours to its end."""
+    command = [*COMMAND, *map(str, words)]
+    return forked.run(command, env=clean_environment(env), cwd=cwd, timeout=180)
 
 
 def clean_environment(env: dict[str, str]) -> dict[str, str]:

@@ -6,18 +6,14 @@ import urllib.request
 
 import pytest
 
-from mcp_server_qdrant.http.auth.tokens import add, digest, new_token
+from mcp_server_qdrant.http.auth.tokens import new_token
 from tests.e2e.raw import RawServer
 from tests.e2e.test_http import serving
-from tests.listening import client_of
+from tests.listening import client_of, make_tokens
 from tests.support import said
 
 pytestmark = pytest.mark.model(False)
 
-WAYS = [
-    ("streamable-http", "/mcp", ["legacy", "2026-07-28"]),
-    ("sse", "/sse", ["auto"]),
-]
 CALL = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -50,31 +46,27 @@ def env(env):
     return env | {"FASTMCP_LOG_LEVEL": "DEBUG"}
 
 
-@pytest.mark.parametrize(("transport", "path", "modes"), WAYS)
 @pytest.mark.model(True)
-async def test_named_tokens_do_what_their_scopes_say(env, tmp_path, transport, path, modes):
-    file, tokens = tmp_path / "tokens.yaml", {}
-    for name, scope in (("reader", "read"), ("writer", "write")):
-        tokens[name] = new_token()
-        add(file, {"name": name, "sha256": digest(tokens[name]), "scopes": [scope]})
+async def test_named_tokens_do_what_their_scopes_say(env, tmp_path):
+    file = tmp_path / "tokens.yaml"
+    tokens = make_tokens(file, reader="read", writer="write")
     settings = {"AUTH_MODE": "token", "AUTH_TOKENS_FILE": str(file), "FASTMCP_HOST": "0.0.0.0"}
     text = {"information": "The cellar floods in March.", "collection_name": "house"}
 
-    with serving(env | settings, transport, tmp_path) as (address, process):
-        for mode in modes:
-            async with client_of(address, tokens["writer"], path=path, mode=mode) as client:
-                assert not (await client.call_tool("qdrant-store", text)).is_error
-            async with client_of(address, tokens["reader"], path=path, mode=mode) as client:
-                names = {tool.name for tool in (await client.list_tools()).tools}
-                found = await client.call_tool("qdrant-find", {"query": "water in the basement"})
-                refused = await client.call_tool("qdrant-store", text)
-            assert "qdrant-store" not in names
-            assert "floods in March" in said(found)
-            assert said(refused) == "qdrant-store needs the scope write, which your token lacks."
-        status, headers, _ = post(address + path, "not-a-token-of-anyone")
+    with serving(env | settings, "streamable-http", tmp_path) as (address, process):
+        async with client_of(address, tokens["writer"]) as client:
+            assert not (await client.call_tool("qdrant-store", text)).is_error
+        async with client_of(address, tokens["reader"]) as client:
+            names = {tool.name for tool in (await client.list_tools()).tools}
+            found = await client.call_tool("qdrant-find", {"query": "water in the basement"})
+            refused = await client.call_tool("qdrant-store", text)
+        status, headers, _ = post(f"{address}/mcp", "not-a-token-of-anyone")
         process.terminate()
         log = process.stderr.read().decode()
 
+    assert "qdrant-store" not in names
+    assert "floods in March" in said(found)
+    assert said(refused) == "qdrant-store needs the scope write, which your token lacks."
     assert status == 401
     assert "resource_metadata" not in headers["www-authenticate"]
     for secret in (*tokens.values(), "not-a-token-of-anyone", "bearer "):

@@ -1,22 +1,13 @@
 """The command as a person calls it: what it prints, writes and returns."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests import forked
-from tests.e2e.raw import RawServer, clean_environment, settings_of
+from tests.e2e.raw import RawServer, run, settings_of
 
-COMMAND = (sys.executable, "-P", "-m", "mcp_server_qdrant")
 KEY, PARCEL = "The key is under the flower pot.", "Your parcel with the lamp is late."
-
-
-def evaluate(env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess:
-    """Run the command."""
-    return forked.run([*COMMAND, "eval", *arguments], env=clean_environment(env), timeout=120)
 
 
 @pytest.fixture
@@ -45,7 +36,7 @@ def filled(tmp_path_factory, model_dir: Path, one_cache: Path) -> dict[str, str]
 
 def test_the_tables_go_to_stdout_and_every_figure_to_the_json_file(filled, tmp_path, queries):
     out = tmp_path / "out.json"
-    done = evaluate(filled, "--queries", queries, "--json", str(out))
+    done = run(filled, "eval", "--queries", queries, "--json", str(out))
     told = json.loads(out.read_text("utf-8"))
 
     assert (done.returncode, done.stderr) == (0, "")

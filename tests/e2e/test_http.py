@@ -3,13 +3,12 @@
 import contextlib
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
 
 from tests import forked
-from tests.e2e.raw import clean_environment
+from tests.e2e.raw import COMMAND, clean_environment
 from tests.listening import await_answer, free_port
 
 pytestmark = pytest.mark.model(False)
@@ -20,7 +19,7 @@ def serving(env: dict[str, str], transport: str, cwd) -> Iterator[tuple[str, sub
     """A server process that answers, and its address."""
     port = free_port()
     process = forked.Popen(
-        [sys.executable, "-P", "-m", "mcp_server_qdrant", "--transport", transport],
+        [*COMMAND, "--transport", transport],
         env=clean_environment(env | {"FASTMCP_PORT": str(port)}),
         cwd=cwd,
         stderr=subprocess.PIPE,

@@ -5,24 +5,32 @@ import os
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import pytest
 
 from mcp_server_qdrant.cli.clients import CLIENTS
 from mcp_server_qdrant.hosting.reach import guess_place
-from tests import forked
-from tests.e2e.raw import RawServer, clean_environment
+from tests.e2e.raw import RawServer, clean_environment, run
 from tests.qdrant_server import EITHER_ENGINE
 from tests.test_distribution import PLUGIN
 
 pytestmark = EITHER_ENGINE
 
-COMMAND = [sys.executable, "-P", "-m", "mcp_server_qdrant"]
 DECIDED = "The billing service runs on Postgres 17, since the team knows it."
 ASKED = "on which database does the billing service run?"
 FITS = "Fits this prompt:"
+
+
+def told(hook: Callable[[], str]) -> str:
+    """What a hook prints that is to print something: a busy machine may have to try again."""
+    until = monotonic() + 120
+    while not (page := hook()):
+        assert monotonic() < until, "nothing was told"
+    return page
 
 
 class Person:
@@ -36,16 +44,13 @@ class Person:
 
     def run(self, *words: str) -> str:
         """What a command of ours prints."""
-        done = forked.run([*COMMAND, *words], env=self.env, timeout=120)
+        done = run(self.env, *words)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def told(self, hooks: dict, event: str, folder: Path, session: str, **more: str) -> str:
-        """What it prints that is to print something: on a busy machine it may have to try again."""
-        until = monotonic() + 120
-        while not (page := self.hook(hooks, event, folder, session, **more)):
-            assert monotonic() < until, "nothing was told"
-        return page
+    def told(self, *asked: Any, **more: str) -> str:
+        """What `hook` prints once it prints something."""
+        return told(lambda: self.hook(*asked, **more))
 
     def hook(self, hooks: dict, event: str, folder: Path, session: str, **more: str) -> str:
         """What the one hook of an event prints; the client's environment has no setting of ours."""
@@ -158,17 +163,14 @@ def test_the_hooks_of_other_clients_answer_in_the_form_of_each(
     held = read((person.home / client.file[2:]).read_text())
     place = {"workspace_roots": [str(folder)]} if flag == "cursor" else {"cwd": str(folder)}
 
-    def run(event: str, **own: str) -> str:
+    def printed(event: str, **own: str) -> str:
         (one,) = hooks[event]
         (one,) = one.get("hooks", [one])
-        told = {"hook_event_name": event, **more, **place, **own}
-        return person.piped(one["command"], told, person.home if flag == "cursor" else folder)
+        given = {"hook_event_name": event, **more, **place, **own}
+        return person.piped(one["command"], given, person.home if flag == "cursor" else folder)
 
-    def told(event: str, **own: str) -> str:
-        until = monotonic() + 120
-        while not (said := run(event, **own)):
-            assert monotonic() < until, "nothing was told"
-        answer = json.loads(said)
+    def context_of(event: str, **own: str) -> str:
+        answer = json.loads(told(lambda: printed(event, **own)))
         if flag == "cursor":
             assert answer.keys() == {"additional_context"}
             return answer["additional_context"]
@@ -176,16 +178,14 @@ def test_the_hooks_of_other_clients_answer_in_the_form_of_each(
         assert answer == {"hookSpecificOutput": {"hookEventName": event}}
         return context
 
-    assert [run(event) for event in hooks if event in (start, prompt)] == [""] * len(hooks)
+    assert [printed(event) for event in hooks if event in (start, prompt)] == [""] * len(hooks)
     server = RawServer(held[client.section]["qdrant"]["env"], folder)
     try:
         server.call("qdrant-find", query="invoices")
-        pages = [told(start)]
+        pages = [context_of(start)]
         if prompt:
-            asked = {"session_id": "s2", "prompt": ASKED}
-            pages.append(told(prompt, **asked))
-            nothing = run(prompt, **(asked | {"prompt": "rename all of the test classes please"}))
-            assert nothing == ""
+            pages.append(context_of(prompt, session_id="s2", prompt=ASKED))
+            assert printed(prompt, session_id="s2", prompt="rename all of the test classes") == ""
     finally:
         server.close()
 
