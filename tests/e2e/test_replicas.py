@@ -1,5 +1,6 @@
 """Several servers over HTTP: over one Qdrant server side by side, over one folder one alone."""
 
+import asyncio
 import itertools
 import json
 
@@ -74,3 +75,20 @@ async def test_any_of_two_servers_answers_any_request(engine, tmp_path):  # noqa
     assert texts == [{f"Fact number {n} about otters" for n in range(7)}] * 6
     assert len(same.structured_content["results"]) == 7
     assert abs(turns.served[one] - turns.served[other]) <= 1
+
+
+async def test_one_server_that_ends_leaves_the_other_its_engine(engine, tmp_path):  # noqa: F811
+    env = settings(engine, QDRANT_CACHE_PATH=str(tmp_path))
+    with (
+        serving(env, "streamable-http", tmp_path) as (one, process),
+        serving(env, "streamable-http", tmp_path) as (other, _),
+    ):
+        async with Client(f"{one}/mcp") as client:
+            text = {"information": "The key is under the mat.", "collection_name": "house"}
+            assert not (await client.call_tool("qdrant-store", text)).is_error
+        process.terminate()
+        assert await asyncio.to_thread(process.wait, 30) == 0
+        async with Client(f"{other}/mcp") as client:
+            found = await client.call_tool("qdrant-find", {"query": "key"})
+
+    assert "under the mat" in found.content[0].text
