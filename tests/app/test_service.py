@@ -155,6 +155,23 @@ async def test_clients_of_different_settings_see_only_what_is_theirs(store, tmp_
     assert ends == [[{"exit": 0}]] * 4
 
 
+async def test_days_are_those_of_each_clients_time_zone(store):
+    async with store.serving():
+        clients = [await store.client(TZ=zone) for zone in ("Europe/Berlin", "America/Toronto")]
+        moment = {"metadata": {"created_at": "2026-11-27T23:30:00Z"}, "collection_name": "notes"}
+        await clients[0].call("qdrant-store", information="The crane is mended.", **moment)
+        found = [
+            await one.call("qdrant-find", query="crane", since="2026-11-28") for one in clients
+        ]
+        refused = await clients[0].call("qdrant-find", query="crane", since="03/04/2026")
+        for one in clients:
+            await one.end()
+
+    dates = [[hit["date"] for hit in page["structuredContent"]["results"]] for page in found]
+    assert dates == [["2026-11-28"], []]
+    assert "may be 2026-04-03 or 2026-03-04" in refused["content"][0]["text"]
+
+
 async def test_clients_of_the_same_settings_share_their_services(store):
     async with store.serving() as service:
         clients = [await store.client() for _ in range(3)]

@@ -468,7 +468,6 @@ async def test_what_a_caller_wrote_under_the_id_of_a_files_text_is_kept_as_a_ver
     corrected = NewDocument("Corrected by hand.", id="notes/n1.md")
     await services.store.store(corrected, "things")
     tagged = await services.store.points.first("things", "notes/n2.md")
-    assert tagged is not None
     await services.revision.revise(tagged, Changes(tags=("by hand",)))
     rewrite(notes / "n2.md", "# Note 2\n\nAnother text.\n")
     rewrite(notes / "n3.md", "# Note 3\n\nAnother text.\n")
@@ -478,7 +477,6 @@ async def test_what_a_caller_wrote_under_the_id_of_a_files_text_is_kept_as_a_ver
     version = await services.history.version(tags[0].id)
 
     assert "Corrected by hand." in [one.document.text for one in ours]
-    assert version is not None
     assert version.parts[0].tags == ("by hand",)
     assert await services.history.versions("notes/n3.md") == []
     assert [path for path, _ in report.notes] == ["notes/n1.md", "notes/n2.md"]
@@ -493,7 +491,6 @@ async def test_what_a_caller_changed_in_a_text_of_a_file_that_goes_is_kept_as_a_
     await sync(services, notes)
     for name in ("notes/n2.md", "two"):
         one = await services.store.points.first("things", name)
-        assert one is not None
         await services.revision.revise(one, Changes(tags=("by hand",)))
     (notes / "n1.md").unlink()
     (notes / "n2.md").unlink()
