@@ -10,8 +10,7 @@ import pytest
 
 from tests import forked
 from tests.e2e import raw
-from tests.e2e.raw import COMMAND, RawServer, clean_environment, service_pid, text_of
-from tests.e2e.test_http import serving
+from tests.e2e.raw import COMMAND, RawServer, clean_environment, service_pid, serving, text_of
 
 pytestmark = pytest.mark.model(False)
 

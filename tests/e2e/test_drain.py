@@ -12,7 +12,7 @@ import httpx
 import pytest
 from mcp.client import Client
 
-from tests.e2e.test_http import serving
+from tests.e2e.raw import serving
 from tests.qdrant.rest_stub import RestServer, rest_server
 from tests.support import HELLO
 

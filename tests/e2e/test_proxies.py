@@ -21,7 +21,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tests.e2e.test_http import serving
+from tests.e2e.raw import serving
 from tests.listening import free_port, make_tokens
 from tests.support import HELLO
 

@@ -4,15 +4,12 @@ import json
 import os
 import subprocess
 import sys
-import tomllib
-from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import pytest
 
-from mcp_server_qdrant.cli.clients import CLIENTS
 from mcp_server_qdrant.hosting.reach import guess_place
 from tests.e2e.raw import RawServer, clean_environment, run
 from tests.qdrant_server import EITHER_ENGINE
@@ -23,14 +20,6 @@ pytestmark = EITHER_ENGINE
 DECIDED = "The billing service runs on Postgres 17, since the team knows it."
 ASKED = "on which database does the billing service run?"
 FITS = "Fits this prompt:"
-
-
-def told(hook: Callable[[], str]) -> str:
-    """What a hook prints that is to print something: a busy machine may have to try again."""
-    until = monotonic() + 120
-    while not (page := hook()):
-        assert monotonic() < until, "nothing was told"
-    return page
 
 
 class Person:
@@ -49,19 +38,18 @@ class Person:
         return done.stdout
 
     def told(self, *asked: Any, **more: str) -> str:
-        """What `hook` prints once it prints something."""
-        return told(lambda: self.hook(*asked, **more))
+        """What `hook` prints once it prints something, for which a busy machine may need time."""
+        until = monotonic() + 120
+        while not (page := self.hook(*asked, **more)):
+            assert monotonic() < until, "nothing was told"
+        return page
 
     def hook(self, hooks: dict, event: str, folder: Path, session: str, **more: str) -> str:
         """What the one hook of an event prints; the client's environment has no setting of ours."""
         ((one,),) = (group["hooks"] for group in hooks[event])
         told = {"hook_event_name": event, "session_id": session, "cwd": str(folder), **more}
-        return self.piped(one["command"], told, folder)
-
-    def piped(self, command: str, told: dict, folder: Path) -> str:
-        """What a hook's command prints, as a client runs it in that folder."""
         done = subprocess.run(
-            command,
+            one["command"],
             shell=True,
             input=json.dumps(told),
             env=self.shell,
@@ -134,65 +122,6 @@ def test_the_hooks_that_init_writes_tell_what_fits_while_a_server_runs(person, e
     person.run("init", "--client", "claude-code", "--no-recall", "--yes")
     left = json.loads(settings.read_text())["hooks"]
     assert {event: groups for event, groups in left.items() if groups} == mine["hooks"]
-
-
-# What these clients write to a hook beside the event, by their documents; their own directory.
-COMMON = {"transcript_path": None, "session_id": "s1"}
-CODEX = COMMON | {"model": "gpt-5.5", "permission_mode": "default"}
-GEMINI = COMMON | {"timestamp": "2026-11-29T10:00:00Z"}
-CURSOR = {"conversation_id": "s1", "generation_id": "g", "cursor_version": "3.20.17"} | COMMON
-
-
-@pytest.mark.parametrize(
-    ("flag", "file", "start", "prompt", "more"),
-    [
-        ("codex", ".codex/hooks.json", "SessionStart", "UserPromptSubmit", CODEX),
-        ("cursor", ".cursor/hooks.json", "sessionStart", None, CURSOR),
-        ("gemini-cli", ".gemini/settings.json", "SessionStart", "BeforeAgent", GEMINI),
-    ],
-)
-def test_the_hooks_of_other_clients_answer_in_the_form_of_each(
-    person, flag, file, start, prompt, more
-):
-    folder = person.home / "billing"
-    notes(folder, database=DECIDED, colours="Invoices are printed in blue.")
-    person.run("init", "--client", flag, "--recall", "--folder", str(folder), "--yes")
-    hooks = json.loads((person.home / file).read_text())["hooks"]
-    read = {"codex": tomllib.loads, "gemini-cli": json.loads, "cursor": json.loads}[flag]
-    client = CLIENTS[flag]
-    held = read((person.home / client.file[2:]).read_text())
-    place = {"workspace_roots": [str(folder)]} if flag == "cursor" else {"cwd": str(folder)}
-
-    def printed(event: str, **own: str) -> str:
-        (one,) = hooks[event]
-        (one,) = one.get("hooks", [one])
-        given = {"hook_event_name": event, **more, **place, **own}
-        return person.piped(one["command"], given, person.home if flag == "cursor" else folder)
-
-    def context_of(event: str, **own: str) -> str:
-        answer = json.loads(told(lambda: printed(event, **own)))
-        if flag == "cursor":
-            assert answer.keys() == {"additional_context"}
-            return answer["additional_context"]
-        context = answer["hookSpecificOutput"].pop("additionalContext")
-        assert answer == {"hookSpecificOutput": {"hookEventName": event}}
-        return context
-
-    assert [printed(event) for event in hooks if event in (start, prompt)] == [""] * len(hooks)
-    server = RawServer(held[client.section]["qdrant"]["env"], folder)
-    try:
-        server.call("qdrant-find", query="invoices")
-        pages = [context_of(start)]
-        if prompt:
-            pages.append(context_of(prompt, session_id="s2", prompt=ASKED))
-            assert printed(prompt, session_id="s2", prompt="rename all of the test classes") == ""
-    finally:
-        server.close()
-
-    assert "New here:" in pages[0]
-    assert DECIDED in pages[0]
-    assert pages[-1].startswith("Stored notes, recalled by mcp-server-qdrant")
-    assert prompt is None or FITS in pages[1]
 
 
 def test_a_hook_starts_no_engine(person, env):

@@ -75,3 +75,13 @@ def test_what_was_asked_before_the_end_of_input_is_still_answered(env, tmp_path)
 
     assert text_of(answer["result"]) == "There is no collection yet."
     assert server.close()[0] == 0
+
+
+def test_stdio_asks_nobody(env, tmp_path):
+    server = RawServer(
+        env | {"AUTH_MODE": "token", "AUTH_TOKEN": "a-token-of-some-length"}, tmp_path
+    )
+    tools = server.request("tools/list", {})["result"]["tools"]
+    server.close()
+
+    assert "qdrant-store" in {tool["name"] for tool in tools}
