@@ -116,6 +116,14 @@ def test_a_text_without_title_is_encoded_as_it_is():
     assert encoded_text(Document(id=1, collection="c", text="t"), 3) == "t"
 
 
+def test_of_a_long_title_the_start_is_encoded():
+    long = Document(id=1, collection="c", text="t", title="Roses " * 40)
+    start = ("Roses " * 40)[:120]
+
+    assert encoded_text(long) == f"{start}\nt"
+    assert encoded_text(long, 2) == f"{start}\n{start}\nt"
+
+
 async def test_secrets_are_masked_in_text_title_tags_and_metadata_unless_that_is_off(
     engine, services
 ):
