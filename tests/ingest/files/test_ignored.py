@@ -77,6 +77,9 @@ WRITTEN = {
     "all in a folder but one": ("docs/*\n!docs/keep.md", {}),
     "a folder below decides for itself": ("*.md", {"docs": "!*.md\nprivate.txt"}),
     "not the one that is left out": ("docs", {"docs": "!*"}),
+    "a class of characters is never a slash": ("docs[!a]x.md", {}),
+    "an escaped slash is one": (r"docs\/x.md", {}),
+    "folders below": ("docs/**/", {}),
     "an editor's byte order mark": ("\ufeff*.md", {}),
     "line ends of Windows": ("*.md\r\n!keep.md\r\ndocs/\r\n", {}),
 }

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import sys
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,12 +16,9 @@ from mcp_server_qdrant.core.notation import point_id
 from mcp_server_qdrant.encoders.chunk import token_count
 from mcp_server_qdrant.ingest.encoding import encoded_text
 from mcp_server_qdrant.ingest.files import reader as reader_module
-from mcp_server_qdrant.ingest.files.reader import Reader
 from mcp_server_qdrant.ingest.files.state import Report, SyncRequest
 from mcp_server_qdrant.ingest.files.sync import FileJob, Sync
 from mcp_server_qdrant.ingest.files.walk import Found, Problem
-from tests.made_sessions import ID as SESSION
-from tests.made_sessions import exchange, lines
 
 
 def found(path: Path, text: str | bytes, mtime: int = 10**18) -> Found:
@@ -91,35 +87,6 @@ def test_a_file_too_large_is_not_read_and_lists_may_be_larger_than_texts(name, m
 
     assert prepare(file) == Problem(f"n/{name}", reason, stamp=file.stamp)
     assert isinstance(prepare(found(tmp_path / name, row.ljust(most))), FileJob)
-
-
-def test_of_a_session_that_goes_on_only_the_last_parts_are_new(tmp_path):
-    """What has been encoded is in the cache, by its text."""
-    rows = [
-        row
-        for n in range(12)
-        for row in exchange(n, f"What is in box {n}?", "Nails and screws. " * 9)
-    ]
-    name = tmp_path / f"{SESSION}.jsonl"
-    with closing(Reader()) as reader:
-        before = prepare(found(name, lines(rows)), max_bytes=100_000, reader=reader)
-    rows += exchange(12, "And in the last box?", "Nothing at all. " * 9)
-    with closing(Reader()) as reader:
-        after = prepare(found(name, lines(rows)), max_bytes=100_000, reader=reader)
-
-    known = {encoded_text(part) for part in before.parts}
-    assert [encoded_text(part) in known for part in after.parts].count(False) <= 3
-    assert len(after.parts) > 12
-
-
-def test_what_is_stored_of_a_file_that_vanished_meanwhile_stays_for_the_drive_may_have_gone(
-    tmp_path,
-):
-    file = found(tmp_path / "a.md", "text")
-    file.file.unlink()
-
-    reason = "cannot be read: No such file or directory"
-    assert prepare(file) == Problem("n/a.md", reason, kept=True)
 
 
 class Panic(BaseException):

@@ -27,7 +27,7 @@ def test_a_line_is_a_text_with_its_id_and_metadata():
 def test_the_corpus_of_a_benchmark_keeps_its_ids_and_other_keys_are_metadata():
     given = (
         {"_id": 12, "title": "", "text": "roses"},
-        {"text": "a", "year": 1, "metadata": {"k": 1}},
+        {"text": "a", "year": 1, "metadata": {"k": 1}, "note": "", "more": []},
     )
     one, other = read("n/corpus.jsonl", rows(*given)).texts
 
