@@ -9,7 +9,6 @@ import pytest
 from tests.fakes import FakeEncoder
 from tests.made_secrets import KEYS
 from tests.support import COSINE, Engine, foreign, memory_server, said
-from tests.tools.test_expiry import end
 from tests.tools.test_history import Memory
 
 pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect")
@@ -196,24 +195,3 @@ async def test_a_superseded_text_is_not_edited_by_mistake(engine, tenant):
 
         assert "was superseded by id " in sentence
         assert sentence.endswith("in notes: edit that one.")
-
-
-async def test_one_that_has_expired_comes_back_with_the_edit(engine, tenant):
-    async with opened(engine, **tenant) as memory:
-        await memory.store("Half price.", expires="90 days")
-        await end(memory)
-        done = await memory.client.call_tool(
-            "qdrant-store", {"id": "x", "edit": {"append": "All year."}}
-        )
-
-        assert said(done).startswith("Restored")
-        assert "expires_at" not in await memory.get("x")
-
-
-async def test_one_tenant_edits_no_text_of_another(engine):
-    async with opened(engine, tenant_field="group_id", tenant_id="blue") as memory:
-        await memory.store("The boat is red.")
-    async with opened(engine, tenant_field="group_id", tenant_id="green") as memory:
-        assert "There is no text x" in await memory.refused(
-            "store", id="x", edit={"append": "It leaks."}
-        )

@@ -71,7 +71,13 @@ async def test_it_is_brought_back_like_any_version(engine, tenant):
 
 
 @pytest.mark.parametrize(
-    "change", [{"tags": ["ferry"]}, {"information": OFFER}, {"title": "Offer"}]
+    "change",
+    [
+        {"tags": ["ferry"]},
+        {"information": OFFER},
+        {"title": "Offer"},
+        {"edit": {"append": "All year."}},
+    ],
 )
 async def test_who_changes_or_stores_it_again_brings_it_back(engine, change):
     async with opened(engine) as memory:
