@@ -16,7 +16,6 @@ from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from mcp_server_qdrant.settings.engine import CONTENT_FIELDS
 from tests.support import (
     COSINE,
-    SIZE,
     Engine,
     dense,
     find,
@@ -138,23 +137,6 @@ async def test_of_two_vectors_that_fit_the_choice_is_said(engine):
     assert page.statuses[0].state == "ok"
 
 
-@pytest.mark.parametrize("distance", ["Manhattan", "Euclid", "Dot"])
-async def test_relevance_is_on_one_scale_whatever_the_distance(engine, distance):
-    other = models.VectorParams(size=SIZE, distance=models.Distance(distance))
-    await filled(engine, "cosine", [{"text": text} for text in SAID])
-    await filled(engine, "other", [{"text": text} for text in SAID], vectors={VECTOR: other})
-    async with memory_services(engine=engine) as services:
-        for query in (SAID[1], "copper bridges over the river", "the falcon"):
-            mine = {t.document.text: t for t in (await find(services, query, "cosine")).results}
-            page = await find(services, query, "other")
-            assert query != SAID[1] or texts(page)[0] == SAID[1]
-            assert all(0 <= one.relevance <= 1 for one in page.results)
-            assert texts(page)[0] in mine
-            assert page.results[0].relevance == pytest.approx(
-                mine[texts(page)[0]].relevance, abs=1e-3
-            )
-
-
 # The embedded engine has none.
 with_aliases = pytest.mark.parametrize("engine", ["memory"], indirect=True)
 
@@ -233,16 +215,6 @@ async def test_upgrade_makes_the_indexes_that_strict_mode_asks_for(engine):
     assert set(texts(found)) == set(SAID[1:])
     assert done.points == len(SAID)
     assert dated.results == []
-
-
-async def test_texts_with_a_doc_of_another_tool_are_texts_of_their_own(engine):
-    payloads = [{"text": text, "doc": {"id": "abc", "page": 3}} for text in SAID]
-    await filled(engine, "theirs", payloads)
-    async with memory_services(engine=engine) as services:
-        page = await find(services, "boat bridges falcon forge", "theirs", limit=4)
-
-    assert sorted(texts(page)) == sorted(SAID)
-    assert {result.document.document for result in page.results} == {None}
 
 
 async def test_a_text_within_an_object_stays_as_it_is(engine):

@@ -1,12 +1,10 @@
 """Reranking and copies from the tool call to the answer."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.core.notation import short_id
 from tests.cross_encoder import MODEL, build_cross_encoder
 from tests.rerank_stub import Stub, as_json, served
@@ -163,19 +161,6 @@ async def test_a_local_cross_encoder_reranks(tmp_path: Path):
     assert [r.why["reranked"] for r in page.results[:2]] == pytest.approx([0.7310586, 0.2689414])
 
 
-async def test_the_pool_is_bounded_and_the_others_come_after_it(stub):
-    stub.reply = favour("n9")
-    async with memory_services(rerank_url=stub.url) as services:
-        services.pipeline.rerank.pool = 5
-        await remember(services, "a", *(f"alpha number n{n}" for n in range(12)))
-        plain = texts(await find(services, "alpha", "a", limit=12))
-        page = await find(services, "alpha", "a", limit=12, rerank=True)
-
-    assert len(stub.bodies[0]["documents"]) == 5
-    assert sorted(texts(page)[:5]) == sorted(plain[:5])
-    assert texts(page)[5:] == plain[5:]
-
-
 async def test_a_small_page_is_chosen_from_the_whole_pool(stub):
     stub.reply = favour("n17 ")
     async with memory_services(rerank_url=stub.url) as services:
@@ -184,20 +169,6 @@ async def test_a_small_page_is_chosen_from_the_whole_pool(stub):
 
     assert len(stub.bodies[0]["documents"]) == 25
     assert "n17 " in texts(page)[0]
-
-
-async def test_what_the_reranker_prefers_is_not_cut_as_tail_but_a_threshold_holds(stub):
-    stub.reply = favour("toner")
-    async with memory_services(rerank_url=stub.url) as services:
-        await fill(services)
-        plain = await find(services, "roses need sun", "*")
-        page = await find(services, "roses need sun", "*", rerank=True)
-        strict = await find(services, "roses need sun", "*", rerank=True, score_threshold=0.5)
-
-    toner = "the printer needs toner"
-    assert toner not in texts(plain)
-    assert texts(page)[0] == toner
-    assert toner not in texts(strict)
 
 
 # copies
@@ -230,19 +201,6 @@ async def test_a_page_full_of_copies_is_filled_up():
         assert len(page.results) == limit
         assert len(set(texts(page))) == limit
         assert {len(r.also) for r in page.results} == {7}
-
-
-async def test_the_newest_copy_is_the_one_that_is_shown():
-    now = datetime.now(UTC)
-    async with memory_services() as services:
-        for name, days in (("a", 400), ("b", 1), ("c", 90)):
-            new = NewDocument("roses need sun", created_at=now - timedelta(days=days))
-            await services.store.store(new, name, create=True)
-        page = await find(services, "roses", "*")
-
-    (only,) = page.results
-    assert only.document.collection == "b"
-    assert [one.collection for one in only.also] == ["c", "a"]
 
 
 async def test_copies_are_not_sent_to_the_reranker(stub):

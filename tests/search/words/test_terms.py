@@ -18,6 +18,7 @@ from mcp_server_qdrant.search.words import terms as terms_module
 from mcp_server_qdrant.search.words.terms import (
     TermWeights,
     document_frequency,
+    global_idf,
     query_vector,
 )
 from tests.support import IDF, Clock, Engine, foreign, memory_engine, sparse_vector
@@ -63,6 +64,12 @@ def words(text: str, _languages: Collection[str] = ()) -> list[tuple[int, ...]]:
 
 def test_a_term_without_idf_is_in_no_document():
     assert document_frequency(100, 0.0) == 0.0
+
+
+def test_the_stems_of_a_word_are_in_no_more_documents_than_there_are():
+    local = {1: qdrant_idf(10, 8), 2: qdrant_idf(10, 7)}
+
+    assert global_idf([[1, 2]], [(10, local)])[1] == pytest.approx(math.log(11 / 10.5))
 
 
 def test_weights_turn_the_engines_idf_into_the_global_one():
