@@ -6,10 +6,9 @@ import os
 import socket
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -100,7 +99,7 @@ def over_http(folder: Path, model_cache: Path, **own: str) -> Iterator[tuple[int
     with (logs / "http.log").open("w") as log:
         process = subprocess.Popen(command, env=environment, cwd=folder, stderr=log)
     try:
-        asyncio.run(_await_ready(Caller(port)))
+        asyncio.run(Caller(port).reachable("/readyz"))
         yield port, contestant.mark
     finally:
         process.terminate()
@@ -111,18 +110,6 @@ def over_http(folder: Path, model_cache: Path, **own: str) -> Iterator[tuple[int
             process.kill()
             process.wait()
         await_end(contestant.mark)
-
-
-async def _await_ready(caller: Caller) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        with suppress(OSError, EOFError):
-            if (await caller.get("/readyz"))[0] == 200:
-                await caller.close()
-                return
-        await caller.close()
-        await asyncio.sleep(0.1)
-    sys.exit("the server did not become ready")
 
 
 def service_pid(folder: Path) -> int | None:

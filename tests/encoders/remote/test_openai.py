@@ -147,15 +147,16 @@ async def test_texts_are_sent_within_the_limit_and_come_back_in_their_order(stub
     assert max(map(len, stub.inputs)) == 4
 
 
-async def test_a_service_that_takes_fewer_texts_gets_fewer_from_then_on(stub):
-    stub.limit = 3
+@pytest.mark.parametrize("limit", [1, 3])
+async def test_a_service_that_takes_fewer_texts_gets_fewer_from_then_on(stub, limit):
+    stub.limit = limit
     async with opened(stub.url, texts=16) as encoder:
         made = await encoder.encode_documents([f"text {n}" for n in range(16)])
         assert all(near(vector, dense(f"text {n}")) for n, vector in enumerate(made))
         stub.requests.clear()
         await encoder.encode_documents([f"more {n}" for n in range(16)])
 
-    assert max(map(len, stub.inputs)) <= 3
+    assert max(map(len, stub.inputs)) <= limit
 
 
 async def test_odd_texts_are_sent_as_valid_json(stub):
