@@ -138,6 +138,11 @@ def test_the_languages_of_keyword_search_are_those_of_the_engine():
     ] == []
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_offered_language_works(language):
+    assert len(Bm25Encoder(language).tokens("Qdrant")) == 1
+
+
 def test_a_compound_is_a_term_beside_its_pieces_and_leaves_their_weights_alone(bm25):
     (compound,) = bm25.compounds("version v1.2")
     pieces = bm25.encode_document("version v1 2")

@@ -16,6 +16,7 @@ from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from mcp_server_qdrant.settings.engine import CONTENT_FIELDS
 from tests.support import (
     COSINE,
+    SIZE,
     Engine,
     dense,
     find,
@@ -135,6 +136,23 @@ async def test_of_two_vectors_that_fit_the_choice_is_said(engine):
     searched, other = ("title", "body") if "title is" in str(info.note) else ("body", "title")
     assert info.note == f"of the vectors that fit, {searched} is searched, not {other}"
     assert page.statuses[0].state == "ok"
+
+
+@pytest.mark.parametrize("distance", ["Manhattan", "Euclid", "Dot"])
+async def test_relevance_is_on_one_scale_whatever_the_distance(engine, distance):
+    other = models.VectorParams(size=SIZE, distance=models.Distance(distance))
+    await filled(engine, "cosine", [{"text": text} for text in SAID])
+    await filled(engine, "other", [{"text": text} for text in SAID], vectors={VECTOR: other})
+    async with memory_services(engine=engine) as services:
+        for query in (SAID[1], "copper bridges over the river", "the falcon"):
+            mine = {t.document.text: t for t in (await find(services, query, "cosine")).results}
+            page = await find(services, query, "other")
+            assert query != SAID[1] or texts(page)[0] == SAID[1]
+            assert all(0 <= one.relevance <= 1 for one in page.results)
+            assert texts(page)[0] in mine
+            assert page.results[0].relevance == pytest.approx(
+                mine[texts(page)[0]].relevance, abs=1e-3
+            )
 
 
 # The embedded engine has none.

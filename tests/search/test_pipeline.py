@@ -157,6 +157,15 @@ async def test_the_order_in_which_collections_are_named_changes_nothing():
     assert one.results == other.results
 
 
+async def test_a_query_of_words_that_no_text_has_is_searched_by_meaning():
+    async with memory_services() as services:
+        await remember(services, "garden", "roses sun")
+        page = await find(services, "zeppelin", "garden")
+
+    assert states(page) == {"garden": "ok"}
+    assert texts(page) == ["roses sun"]
+
+
 async def test_collections_of_every_shape_are_searched_in_one_call(monkeypatch):
     monkeypatch.setattr(ranking, "merge_copies", lambda hits, *_: hits)
     sentences = dict(enumerate(corpus(12)))

@@ -1,10 +1,12 @@
 """Reranking and copies from the tool call to the answer."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.core.notation import short_id
 from tests.cross_encoder import MODEL, build_cross_encoder
 from tests.rerank_stub import Stub, as_json, served
@@ -201,6 +203,19 @@ async def test_a_page_full_of_copies_is_filled_up():
         assert len(page.results) == limit
         assert len(set(texts(page))) == limit
         assert {len(r.also) for r in page.results} == {7}
+
+
+async def test_the_newest_copy_is_the_one_that_is_shown():
+    now = datetime.now(UTC)
+    async with memory_services() as services:
+        for name, days in (("a", 400), ("b", 1), ("c", 90)):
+            new = NewDocument("roses need sun", created_at=now - timedelta(days=days))
+            await services.store.store(new, name, create=True)
+        page = await find(services, "roses", "*")
+
+    (only,) = page.results
+    assert only.document.collection == "b"
+    assert [one.collection for one in only.also] == ["c", "a"]
 
 
 async def test_copies_are_not_sent_to_the_reranker(stub):

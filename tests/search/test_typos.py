@@ -45,6 +45,9 @@ async def test_a_misspelled_word_is_corrected_for_both_legs_and_reported(service
     assert [r.relevance for r in page.results] == [r.relevance for r in right.results]
     assert right.corrections == ()
     assert (await find(services, "cumni", "*")).corrections == (Correction("cumni", "cumin"),)
+    for algorithm in ("semantic", "fuzzy"):
+        page = await find(services, "bondary layer", "*", algorithm=algorithm)
+        assert (texts(page)[0], len(page.corrections)) == (TEXTS[0], 1)
 
 
 async def test_a_query_without_misspelled_words_is_embedded_once_and_reads_no_vocabulary():

@@ -92,10 +92,11 @@ class TestByIds:
             *_, last = parts = await parts_of(engine, "long")
             await store(client, "roses are red")
 
-            done = await deleted(client, ids=[last])
+            done = await delete(client, ids=[last])
 
         assert len(parts) > 2
-        (one,) = done["documents"]
+        assert said(done).startswith(f"Deleted: notes (id long, {len(parts)} parts) · Sentence")
+        (one,) = done.structured_content["documents"]
         assert one.pop("version").startswith("long@")
         assert one == {"collection": "notes", "id": "long", "points": len(parts)}
         assert await count(engine) == 1

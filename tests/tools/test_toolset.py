@@ -159,28 +159,23 @@ class TestFind:
         counts = [len(answer.structured_content["results"]) for answer in answers]
         assert counts == [1, 1, 2]
 
-    async def test_where_no_model_comes_a_store_promises_no_vectors(self):
+    @pytest.mark.parametrize(
+        ("state", "promise"),
+        [
+            ("downloading", "Found by keywords now, and by meaning once the model is ready."),
+            ("failed", "until this is fixed: The model fake/Bag-of-Words is failed."),
+        ],
+    )
+    async def test_without_a_model_the_answer_says_keywords_only(self, state, promise):
         encoder = FakeEncoder()
-        encoder.be("failed")
-        async with memory_server(encoder) as client:
-            stored = await store(client, "roses need sun")
-
-        assert "once the model is ready" not in said(stored)
-        assert said(stored).endswith(
-            "Found by keywords only, until this is fixed: The model fake/Bag-of-Words is failed."
-        )
-
-    async def test_without_a_model_the_answer_says_keywords_only(self):
-        encoder = FakeEncoder()
-        encoder.be("downloading")
+        encoder.be(state)
         async with memory_server(encoder) as client:
             stored = await store(client, "roses need sun")
             result = await find(client, "roses")
 
-        assert "Found by keywords now, and by meaning once the model is ready." in said(stored)
-        assert "Note: notes: keywords only: The model fake/Bag-of-Words is downloading." in said(
-            result
-        )
+        assert said(stored).endswith(promise)
+        note = f"Note: notes: keywords only: The model fake/Bag-of-Words is {state}."
+        assert note in said(result)
         assert result.structured_content["collections"]["notes"].startswith("degraded: ")
 
     async def test_what_the_model_cannot_read_is_found_by_keywords_and_both_sides_are_told(self):
@@ -501,20 +496,6 @@ async def test_documents_that_have_no_room_are_named_by_what_gives_them():
     assert f"is cut after 60,000 of {len(text) * 3:,} characters" in said(huge)
 
 
-async def test_an_update_says_what_it_kept():
-    async with memory_server() as client:
-        await store(client, "roses", id="plan", metadata={"bed": 1}, tags=["plants"])
-        done = await store(client, "moss", id="plan", tags=[])
-        got = await client.call_tool("qdrant-get", {"ids": ["plan"]})
-
-    assert said(done).startswith(
-        "Updated in collection notes: id plan. Unchanged: metadata. Previous version: id"
-    )
-    (document,) = got.structured_content["documents"]
-    assert (document["text"], document["metadata"]) == ("moss", {"bed": 1})
-    assert "tags" not in document
-
-
 async def test_a_corrected_word_is_told_in_text_and_data():
     async with memory_server() as client:
         await store(client, "the boundary layer of a wing")
@@ -586,16 +567,20 @@ class TestStore:
         kept = {one["id"]: one["tags"] for one in documents}
         assert [*kept.values()] == [["tree", "garden"], ["a, b", "c"], ["red, thorny"]]
 
-    async def test_what_was_done_is_said(self):
+    async def test_what_was_done_and_what_was_kept_is_said(self):
         async with memory_server() as client:
-            first = await store(client, "roses", id="plan")
-            again = await store(client, "moss", id="plan")
+            first = await store(client, "roses", id="plan", metadata={"bed": 1}, tags=["plants"])
+            again = await store(client, "moss", id="plan", tags=[])
             long = await store(client, LONG)
+            got = await client.call_tool("qdrant-get", {"ids": ["plan"]})
 
         assert said(first) == "Remembered in collection notes (new collection): id plan."
         assert said(again).startswith(
-            "Updated in collection notes: id plan. Previous version: id plan@"
+            "Updated in collection notes: id plan. Unchanged: metadata. Previous version: id plan@"
         )
+        (document,) = got.structured_content["documents"]
+        assert (document["text"], document["metadata"]) == ("moss", {"bed": 1})
+        assert "tags" not in document
         parts = long.structured_content["parts"]
         assert f"in collection notes in {parts} parts: id " in said(long)
         assert first.structured_content["collection"] == "notes"
@@ -713,7 +698,7 @@ class TestGet:
 async def test_what_is_outside_the_allow_list_is_never_revealed():
     async with memory_engine() as engine:
         async with memory_server(engine=engine) as client:
-            await store(client, "the secret roses", "private")
+            await store(client, "the secret roses", "private", id="key")
             await store(client, "roses", "team-a")
         async with memory_server(engine=engine, qdrant_collections=("team-*",)) as client:
             hidden = await client.call_tool(
@@ -728,7 +713,9 @@ async def test_what_is_outside_the_allow_list_is_never_revealed():
             everything = await find(client, "secret roses", collections=["*"])
             pattern = await find(client, "secret roses", collections=["p*"])
             listed = await client.call_tool("qdrant-collections", {})
+            got = refusal(await client.call_tool("qdrant-get", {"ids": ["key"]}))
 
+    assert got == "Not found: 'key'. Use ids that qdrant-find returned."
     assert refusal(hidden).replace("private", "X") == refusal(absent).replace("nothing", "X")
     assert "private" not in refusal(near)
     for result in (everything, pattern, listed):

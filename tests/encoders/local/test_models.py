@@ -124,6 +124,26 @@ async def test_a_query_overtakes_the_documents_of_another_caller(encoder):
     assert len(await documents) == len(LONG)
 
 
+def test_event_loops_in_several_threads_share_a_model(shared, spec):
+    found = []
+
+    def ask() -> None:
+        async def asked() -> float:
+            encoder = await ready(shared.encoder(spec))
+            await encoder.encode_documents(["moss", "sun"])
+            return (await encoder.encode_query("hello world"))[0]
+
+        found.append(asyncio.run(asked()))
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join(180)
+
+    assert found == [pytest.approx(HELLO_WORLD[0], abs=1e-5)] * 4
+
+
 async def test_a_reranker_is_waited_for_while_it_is_loaded(folder):
     reranker = Models().reranker(Spec(RERANKER, model_path=folder))
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.core.errors import RerankerUnavailable
+from mcp_server_qdrant.core.errors import ConfigError, RerankerUnavailable
 from mcp_server_qdrant.encoders.remote.rerank import HttpReranker, scores
 from tests.rerank_stub import Stub, as_json, cohere, jina, served, tei
 
@@ -86,6 +86,14 @@ async def test_other_names_for_the_rows_are_understood(stub):
     assert await scored(stub.url) == EXPECTED
 
 
+async def test_a_status_that_is_no_answer_is_a_sentence(stub):
+    stub.reply = lambda _: (422, {}, b"")
+    error = await failure(stub.url, api_key=KEY)
+
+    assert str(error) == "The reranker rejected the request (HTTP 422): is RERANK_MODEL right?"
+    assert error.tried
+
+
 async def test_a_service_that_asks_for_patience_is_heard(stub):
     stub.reply = lambda _: (429, {"Retry-After": "120"}, b"")
 
@@ -161,6 +169,11 @@ async def test_a_key_with_a_line_end_in_it_is_refused_without_being_told(stub):
 
     assert str(error) == "The reranker cannot be reached."
     assert stub.requests == []
+
+
+def test_an_address_that_is_none_is_refused_without_being_told():
+    with pytest.raises(ConfigError, match=r"^RERANK_URL: it is not a URL\.$"):
+        HttpReranker(f"http://someone:{KEY}@host:port/")
 
 
 @given(st.lists(st.floats(-50, 50), min_size=1, max_size=9), st.randoms())

@@ -64,6 +64,15 @@ def test_a_store_without_its_segments_says_of_each_collection_how_many_points_it
     assert caplog.text.count("points are missing") == 1, "said once"
 
 
+def test_a_store_whose_folder_of_segments_is_gone_says_so_too(here):
+    shard = here.shard()
+    here.store.close()
+    shutil.rmtree(shard / "segments")
+    here.again()
+
+    assert here.damage().startswith(GONE), "one was still in the log"
+
+
 @pytest.mark.parametrize("text", [None, "", "x", "48", "9" * 90, "\x00" * 34, '{"a": "x"}', "[1]"])
 def test_numbers_that_are_damaged_or_not_there_say_nothing(here, text):
     shard, number = here.shard(), here.space().path / "points"

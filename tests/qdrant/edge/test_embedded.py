@@ -15,6 +15,7 @@ from qdrant_client import models
 from mcp_server_qdrant.core.context import within
 from mcp_server_qdrant.core.errors import (
     DiskFull,
+    EngineFailure,
     EngineTimeout,
     EngineUnavailable,
     RequestError,
@@ -223,6 +224,27 @@ async def test_what_a_crash_left_half_done_vanishes_at_the_next_start(tmp_path):
     assert not (shard / "temp_segments").exists()
     await until(lambda: not list((tmp_path / "trash").iterdir()))
     await make(client, "half")
+    await client.close()
+
+
+async def test_a_damaged_space_is_an_error_that_says_what_to_do_and_the_others_answer(tmp_path):
+    client = await opened(tmp_path)
+    await client.create_collection("good", {"d": models.VectorParams(size=2, distance="Dot")})
+    await make(client, "bad")
+    await client.upsert("bad", [point(n) for n in range(50)])
+    await client.close()
+    for config in (tmp_path / "spaces").glob("*/g-*/segments/*/vector_index-s"):
+        (config.parent / "segment.json").write_text("{")
+    client = await opened(tmp_path)
+
+    with pytest.raises(
+        EngineFailure, match=r"To keep what can .* mcp-server-qdrant rebuild"
+    ) as told:
+        await client.count("bad")
+    assert str(tmp_path) not in str(told.value)
+    assert (await client.count("good")).count == 0
+    assert await client.rebuild() == {"bad": (50, 0), "good": (0, 0)}
+    assert (await client.count("bad")).count == 50
     await client.close()
 
 

@@ -99,9 +99,10 @@ async def test_of_a_long_document_as_many_chunks_are_joined_as_have_room(service
 async def test_what_is_asked_for_twice_comes_once(services):
     (stored,) = await remember(services, "notes", "a short text", id="a")
     ids = ["a", "a", stored.ids[0], stored.ids[0].upper()]
-    found, *_ = await services.lookup.get(ids)
+    found, missing, _ = await services.lookup.get(ids)
 
     assert [document.text for document in found] == ["a short text"]
+    assert missing == []
 
 
 async def test_the_hash_that_stands_for_an_id_is_one_too(services):
