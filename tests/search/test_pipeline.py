@@ -29,7 +29,6 @@ from tests.support import (
 )
 
 BM25 = Bm25Encoder()
-LONG = " ".join(f"Zeppelin sentence {n} tells of the harbour and of word{n}." for n in range(60))
 
 
 async def test_relevance_is_the_published_formula():
