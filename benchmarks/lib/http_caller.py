@@ -5,7 +5,9 @@ Era "modern" is protocol 2026-07-28, without sessions; "legacy" is 2025-06-18, w
 
 import asyncio
 import json
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 MODERN, LEGACY = "2026-07-28", "2025-06-18"
@@ -56,6 +58,17 @@ class Caller:
             f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n\r\n".encode()
         )
         return status, raw
+
+    async def reachable(self, path: str) -> None:
+        """Wait until a page is there, at most a minute. Raises TimeoutError."""
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            with suppress(OSError, EOFError):
+                if (await self.get(path))[0] == 200:
+                    return
+            await self.close()
+            await asyncio.sleep(0.1)
+        raise TimeoutError("the server did not become ready")
 
     async def close(self) -> None:
         """Let the connection go."""

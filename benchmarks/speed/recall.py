@@ -28,12 +28,11 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "lib"))
 
 import corpus
 import servers
+from opened import opened
 
-from mcp_server_qdrant.app.opening import open_lazily
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.ingest.demo import NAMES, store_demo
-from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.tools.recall import Recall
 
 AT_ONCE = 300.0  # ms
@@ -91,30 +90,26 @@ async def tell(model: Path) -> bool:
     there = [one["prompt"] for one in sets["with_an_answer"]]
     demo = [one for one in json.loads(QUERIES.read_text("utf-8")) if one["category"] in KINDS]
     there += [one["query"] for one in demo][: 100 - len(there)]
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        settings = Settings(qdrant_local_path=Path(folder), embedding_model_path=model)
-        services = await open_lazily(settings)
-        await services.encoders.default.ready(60)
+    async with opened(model) as services:
         for name in NAMES:
             await store_demo(services.store, name)
         for note in sets["notes"]:
             await services.store.store(NewDocument(note), "memory", create=True)
 
-        async def opened() -> Services:
+        async def shared() -> Services:
             return services
 
-        recall, missed = Recall(opened), False
+        recall, missed = Recall(shared), False
         kinds = {"with an answer": there, "without one": sets["without"]}
         for kind, prompts in kinds.items():
             told = []
             for number, prompt in enumerate(prompts):
-                hook = {"hook_event_name": "UserPromptSubmit", "cwd": folder, "prompt": prompt}
+                hook = {"hook_event_name": "UserPromptSubmit", "cwd": "/", "prompt": prompt}
                 told.append(bool(await recall.tell(hook | {"session_id": f"{kind} {number}"})))
             halves = [sum(told[n::2]) / len(told[n::2]) for n in (0, 1)]
             print(f"{kind:16} told {halves[0]:.0%} of the first half, {halves[1]:.0%} of the other")
             answered = kind == "with an answer"
             missed |= halves[1] < TOLD if answered else halves[1] > IN_VAIN
-        await services.close()
     return missed
 
 

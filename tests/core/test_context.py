@@ -1,21 +1,16 @@
 """How long the work under way may still take, and who asked for it."""
 
-import asyncio
-
 import pytest
 
 from mcp_server_qdrant.core.context import (
     MOMENT,
     READ,
     Caller,
-    caller,
     calling,
     granted,
     seconds_left,
     speaker,
     speaking,
-    visiting,
-    visitor,
     within,
 )
 
@@ -35,33 +30,12 @@ def test_after_the_end_a_call_has_a_moment_and_not_all_of_its_own_time():
         assert seconds_left() == MOMENT
 
 
-def test_the_inner_end_counts_inside():
-    with within(10):
-        with within(5):
-            assert seconds_left() <= 5
-        assert seconds_left() > 5
-
-
-def test_caller_and_visitor_are_known_inside_a_call_only():
-    with calling(ANA), visiting(7):
-        assert (caller(), visitor()) == (ANA, 7)
-
-    assert (caller(), visitor()) == (None, None)
-
-
 def test_who_speaks_is_the_program_and_the_caller_as_far_as_they_are_known():
     assert speaker() == {}
     with speaking(("cursor", "1.2")):
         assert speaker() == {"client": "cursor", "version": "1.2"}
         with calling(ANA):
             assert speaker() == {"client": "cursor", "version": "1.2", "caller": "ana"}
-
-
-async def test_tasks_and_threads_of_a_call_are_made_for_its_caller():
-    with calling(ANA):
-        task = asyncio.create_task(asyncio.to_thread(caller))
-
-    assert await task is ANA
 
 
 @pytest.mark.parametrize(

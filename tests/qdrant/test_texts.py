@@ -32,6 +32,7 @@ def test_a_path_leads_into_objects_and_json(payload, paths, found):
         ([{"q": "one two"}] * 2 + [{"long": "much longer than the others"}], "q"),
         ([{"text": "x", "q": "one two"}] * 3, None),
         ([{"text": "x", "q": "one two"}] + [{"q": "one two"}] * 3, "q"),
+        ([{"text": "x"}, {"q": "one two"}], None),
         ([{"q": "向量数据库"}] * 2, "q"),
         ([{"url": "https://example.org/a", "id": "a-b", "at": "2026-01-01 10:00:00"}] * 3, None),
         ([{"n": 1, "list": ["a b"]}] * 3, None),

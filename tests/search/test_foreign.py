@@ -235,16 +235,6 @@ async def test_upgrade_makes_the_indexes_that_strict_mode_asks_for(engine):
     assert dated.results == []
 
 
-async def test_texts_with_a_doc_of_another_tool_are_texts_of_their_own(engine):
-    payloads = [{"text": text, "doc": {"id": "abc", "page": 3}} for text in SAID]
-    await filled(engine, "theirs", payloads)
-    async with memory_services(engine=engine) as services:
-        page = await find(services, "boat bridges falcon forge", "theirs", limit=4)
-
-    assert sorted(texts(page)) == sorted(SAID)
-    assert {result.document.document for result in page.results} == {None}
-
-
 async def test_a_text_within_an_object_stays_as_it_is(engine):
     await filled(engine, "theirs", [SHAPES["payload.content"](text) for text in SAID])
     async with memory_services(engine=engine, qdrant_read_only=False) as services:

@@ -1,58 +1,17 @@
 """Earlier versions of texts by the tools: kept, listed, read and brought back."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from mcp import Client
 
 from mcp_server_qdrant.core.errors import DiskFull
 from mcp_server_qdrant.core.notation import HISTORY
-from tests.support import (
-    Engine,
-    memory_server,
-    refusal,
-    said,
-)
+from tests.support import said
+from tests.tools.memory import memory_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect")
 
 LONG = "# Harbours\n\n" + " ".join(f"Sentence {n} speaks of boat {n}." for n in range(200))
-
-
-@dataclass
-class Memory:
-    """A server over an engine."""
-
-    client: Client
-    engine: Engine
-
-    async def ask(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        result = await self.client.call_tool(f"qdrant-{tool}", arguments)
-        assert not result.is_error, said(result)
-        return dict(result.structured_content)
-
-    async def refused(self, tool: str, **arguments: Any) -> str:
-        return refusal(await self.client.call_tool(f"qdrant-{tool}", arguments))
-
-    async def store(self, text: str, place: str = "notes", **more: Any) -> dict[str, Any]:
-        more = {"id": "x"} | more
-        return await self.ask("store", information=text, collection_name=place, create=True, **more)
-
-    async def get(self, *ids: str, **more: Any) -> dict[str, Any]:
-        (one,) = (await self.ask("get", ids=list(ids), **more))["documents"]
-        return one
-
-    async def versions(self, *ids: str, **more: Any) -> list[dict[str, Any]]:
-        return (await self.ask("get", ids=list(ids), versions=True, **more))["versions"]
-
-
-@asynccontextmanager
-async def memory_of(engine: Engine, **settings: Any) -> AsyncIterator[Memory]:
-    async with memory_server(engine=engine, **settings) as client:
-        yield Memory(client, engine)
 
 
 def without(one: dict[str, Any], *names: str) -> dict[str, Any]:

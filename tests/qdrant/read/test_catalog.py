@@ -328,21 +328,6 @@ async def test_points_and_the_documents_that_have_keywords_are_counted(memory):
     assert (target.points, target.documents) == (5, 2)
 
 
-async def test_the_official_servers_collection_is_searched_by_meaning(memory):
-    """As 0.8.1 makes it: one named vector, no sparse one, no metadata."""
-    await foreign(
-        memory,
-        "memories",
-        {1: {"document": "t", "metadata": None}},
-        vectors={NAME: vector(384)},
-        values=lambda _: {NAME: dense("t", 384)},
-    )
-    (target,) = await catalog_of(memory, size=384).resolve(None)
-
-    assert target.dense == leg(NAME, 384)
-    assert (target.sparse, target.points, target.note) == (None, 1, None)
-
-
 async def test_what_is_known_serves_for_a_while_and_is_then_looked_up_behind_the_answer(memory):
     clock = Clock()
     await foreign(memory, "c", {}, vectors={NAME: COSINE})
