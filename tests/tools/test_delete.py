@@ -111,6 +111,15 @@ class TestByIds:
         assert len(done["documents"]) == 1
         assert await count(engine) == 0
 
+    async def test_a_text_in_another_revision_than_the_one_seen_stays(self, engine):
+        async with memory_server(engine=engine) as client:
+            await store(client, "roses are red", id="flower")
+
+            result = await delete(client, ids=["flower"], seen="0" * 16)
+
+        assert "somebody else has changed or deleted" in refusal(result)
+        assert await count(engine) == 1
+
     async def test_ids_that_are_nowhere_are_named_and_the_others_deleted(self, engine):
         async with memory_server(engine=engine) as client:
             point = await store(client, "roses are red")
