@@ -6,7 +6,7 @@ from zipfile import ZipFile
 from mcp_server_qdrant.ingest.formats import html
 from mcp_server_qdrant.ingest.formats.base import Contents, as_document, dublin_core
 
-UNSEEN = ["tracked-changes", "forms", "note-citation", "dc:creator", "dc:date"]
+UNSEEN = ["tracked-changes", "forms", "note-citation", "ruby-text", "dc:creator", "dc:date"]
 TAGS = {
     "annotation": "p",
     "p": "p",
