@@ -23,6 +23,7 @@ from mcp_server_qdrant.ingest.formats.markdown import headings
 IDS = ("id", "_id")
 TEXTS = ("text", "document", "page_content", "content", "chunk", "body")
 TIMES = ("created_at", "date", "timestamp")
+BLANK: tuple[Any, ...] = (None, "", {}, [])
 MAX_LINE = 10_000_000  # bytes
 
 
@@ -60,18 +61,18 @@ def load_row(path: str, row: dict[str, Any]) -> tuple[Loaded, list[str]]:
     when, notes = find_date({key: row[key] for key in TIMES if key in row})
     row = storable(row)
     key = next((one for one in TEXTS if isinstance(row.get(one), str) and row[one].strip()), None)
-    listed = any(_list_values({name: one for name, one in row.items() if name not in IDS}))
-    text = row.pop(key) if key else "\n".join(_list_values(row) if listed else ())
-    if not text.strip():
-        raise UnusableFile("has no text")
+    if key:
+        text = row.pop(key)
+    else:
+        values = {name: "\n".join(_list_values(one, name)) for name, one in row.items()}
+        if not any(values[name] for name in values.keys() - {*IDS}):
+            raise UnusableFile("has no text")
+        text = "\n".join(filter(None, values.values()))
+        own = ("tags", "metadata")
+        row = {name: one for name, one in row.items() if name in own or not _is_nested(one)}
     given = next((row.pop(key) for key in IDS if key in row), None)
-    title = row.pop("title", None)
-    tags, metadata = row.pop("tags", None), row.pop("metadata", None)
-    rest = {
-        name: one
-        for name, one in row.items()
-        if name not in TIMES and one not in (None, "", {}, []) and (key or not _is_nested(one))
-    }
+    title, tags, metadata = (row.pop(name, None) for name in ("title", "tags", "metadata"))
+    rest = {name: one for name, one in row.items() if one not in BLANK and name not in TIMES}
     if isinstance(metadata, Mapping):
         rest |= metadata
     made = Loaded(
