@@ -19,14 +19,14 @@ SAMPLE = 20_000  # characters examined to recognise data
 SIGN = r"(?:[A-Za-z0-9+/]|\\/)"
 # Between two lines: the end of a literal or of a JSON line; indentation, marks of quotes, comments.
 BREAK = (
-    r"[\"'`,.+ \t]{0,5}+(?:\\?\r{0,2}\n|(?:\\r)?\\n|&#(?:10|x[aA]);)"
-    r"[ \t>#*|\"'`%;-]{0,40}+(?:b['\"]|//[ \t])?+"
+    r"(?:[\"'`,.+ \t]{0,5}+(?:\\?\r{0,2}\n|(?:\\r)?\\n|(?:&#(?:1[03]|x[aAdD]);){1,2}\n?)"
+    r"[ \t>#*|\"'`%;-]{0,40}+(?:b['\"]|//[ \t]|\+[ \t][\"'])?+|[\"'],[ ]?[\"'])"
 )
 LAST = (
     rf"(?P<last>{BREAK}(?P<word>{SIGN}{{1,75}}+)(?P<pad>={{0,2}}+)"
     r"(?=[ \t]*+(?:[\s\"'`<),;&\\]|\Z)))"
 )
-WRAPPED = rf"(?:(?:{BREAK}(?:\r?\n[ \t]*+)?+{SIGN}{{48,}}+)++={{0,2}}+{LAST}?+)?+"
+WRAPPED = rf"(?:(?:(?:{BREAK}|[ ])(?:\r?\n[ \t]*+)?+{SIGN}{{48,}}+)++={{0,2}}+{LAST}?+)?+"
 # A property's line, as in a vCard, may begin with its name. A lookbehind after the first character
 # is twice as fast as one before it.
 PROPERTY = rf"(?<=[:=,;].){SIGN}*+(?={BREAK}{SIGN}{{48}})"
@@ -36,8 +36,9 @@ RUN = re.compile(
 URL_SAFE = re.compile(r"(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{256,}+={0,2}+")
 # Bytes in hex, as in C and Python; lines of hexdump or xxd; uuencoded lines.
 BYTES = re.compile(
-    r"(?<![0-9A-Za-z])(?:(?:0x)?+[0-9a-fA-F]{2}[,\s]{1,40}+"
+    r"(?<![0-9A-Za-z])(?:(?:0x)?+[0-9a-fA-F]{2}[,\s\\]{1,40}+"
     r"|0x[0-9a-fA-F][,\s]{1,40}+|\\x[0-9a-fA-F]{2}(?:[\"']\s{1,40}+b?[\"'])?+)++"
+    r"|(?<![0-9A-Za-z])(?:[0-9a-fA-F]{2}:\s{0,40}+)++"
 )
 LISTED = re.compile(
     r"(?:^[ \t]*+[0-9a-fA-F]{6,16}:?[ \t]++"
@@ -57,7 +58,7 @@ PICTURES = ("image", "audio", "video", "font")
 UNQUOTED = re.compile(r"[^\s\"'()<>]*+")
 QUOTED = {'"': re.compile(r'[^"\n]*+'), "'": re.compile(r"[^'\n]*+")}
 
-BETWEEN = re.compile(r"&#\w+;|\\[rn]|(?<=\s)b['\"]|[^A-Za-z0-9+/_-]")
+BETWEEN = re.compile(r"&#\w+;|\\[rn]|(?<=\s)(?:b['\"]|//\s|\+\s[\"'])|[^A-Za-z0-9+/_-]")
 HEX = re.compile(r"(?:0?x)?[0-9a-fA-F]+\Z")
 HASHES = (48, 56, 64, 96, 128)  # characters of a hash in hex
 WORD = re.compile(r"[A-Za-z]?[a-z]*\Z|[A-Z]+\Z")
