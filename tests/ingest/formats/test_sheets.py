@@ -7,7 +7,7 @@ from typing import Any
 import xlsxwriter
 
 from mcp_server_qdrant.ingest.formats.load import load
-from tests.ingest.formats.archives import refused
+from tests.ingest.formats.archives import refused, zipped
 
 
 def book(**sheets: list[list[Any]]) -> bytes:
@@ -74,3 +74,24 @@ def test_comments_charts_and_text_boxes_are_a_text_of_their_own():
 
 def test_one_without_text_is_refused_with_the_reason():
     assert refused("n/x.xlsx", book(A=[])) == "has no text"
+
+
+def test_comments_and_charts_of_ods_are_read():
+    office = 'xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0"'
+    text = 'xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0"'
+    table = 'xmlns:table="urn:oasis:names:tc:opendocument:xmlns:table:1.0"'
+    note = "<office:annotation><text:p>lent to Ada</text:p></office:annotation>"
+    cell = f"{note}<text:p>lamp</text:p>"
+    cell = f'<table:table-cell office:value-type="string">{cell}</table:table-cell>'
+    content = (
+        f"<office:document-content {office} {text} {table}><office:body><office:spreadsheet>"
+        f'<table:table table:name="A"><table:table-row>{cell}</table:table-row></table:table>'
+        "</office:spreadsheet></office:body></office:document-content>"
+    )
+    kind = b"application/vnd.oasis.opendocument.spreadsheet"
+    manifest = b'<m:manifest xmlns:m="urn:oasis:names:tc:opendocument:xmlns:manifest:1.0"/>'
+    chart = b'<c xmlns:chart="urn:x"><chart:title>Harvest</chart:title></c>'
+    members = {"mimetype": kind, "META-INF/manifest.xml": manifest, "content.xml": content.encode()}
+    data = zipped(**members, **{"Object 1/content.xml": chart})
+
+    assert [one.text for one in load("n/x.ods", data).texts][1:] == ["lent to Ada\nHarvest"]

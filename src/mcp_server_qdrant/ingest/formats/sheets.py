@@ -16,6 +16,7 @@ from mcp_server_qdrant.ingest.formats.office import parse_part, read_captions
 BESIDE = re.compile(
     r"xl/(?:comments|threadedComments|charts/chart|drawings/drawing|diagrams/data)\S*\.xml\Z"
 )
+ODF = re.compile(r"(?:Object \d+/)?content\.xml\Z")
 
 
 def read(path: str, data: bytes) -> Contents:
@@ -49,9 +50,10 @@ def _read_beside(data: bytes) -> tuple[str, int]:
         return "", 0
     archive = ZipFile(io.BytesIO(data))
     found, broken = read_captions(map(archive.read, filter(BESIDE.match, archive.namelist())))
-    if "content.xml" in archive.namelist():
-        notes = parse_part(archive.read("content.xml")).iter("{*}annotation")
-        found += [" ".join(note.itertext()) for note in notes]
+    for part in map(parse_part, map(archive.read, filter(ODF.match, archive.namelist()))):
+        texts = () if part is None else part.iter("{*}annotation", "{*}title", "{*}subtitle")
+        found += [" ".join(one.itertext()) for one in texts]
+        broken += part is None
     return "\n".join(found), broken
 
 
