@@ -204,6 +204,8 @@ def test_private_keys_and_tokens_are_masked_and_not_just_cut():
 
 
 HARD = {
+    "few bytes in hex": ("0x00, " * 80 + "z ") * 800,
+    "few lines of bytes": ("00 11 22 " * 9 + "\n") * 5_000,
     "many short runs": (BASE64[:47] + "\n") * 8_000,
     "runs below the limit": (BASE64[:250] + " ") * 1_600,
     "colons": "a:" * 200_000,

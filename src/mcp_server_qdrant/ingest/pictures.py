@@ -34,11 +34,13 @@ RUN = re.compile(
     rf"[A-Za-z0-9+/](?<![A-Za-z0-9+/]{{2}})(?:{SIGN}{{47,}}+|{PROPERTY})={{0,2}}+{WRAPPED}"
 )
 URL_SAFE = re.compile(r"(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{256,}+={0,2}+")
-# Bytes in hex, as in C and Python; lines of hexdump or xxd; uuencoded lines.
+# Bytes in hex, as in C and Python; lines of hexdump or xxd; uuencoded lines. The first byte stands
+# alone in the pattern, because a search for a set of characters is fast.
 BYTES = re.compile(
-    r"(?<![0-9A-Za-z])(?:(?:0x)?+[0-9a-fA-F]{2}[,\s\\]{1,40}+"
-    r"|0x[0-9a-fA-F][,\s]{1,40}+|\\x[0-9a-fA-F]{2}(?:[\"']\s{1,40}+b?[\"'])?+)++"
-    r"|(?<![0-9A-Za-z])(?:[0-9a-fA-F]{2}:\s{0,40}+)++"
+    r"[0-9a-fA-F\\](?<![0-9A-Za-z].)x?[0-9a-fA-F]{1,2}(?::\s{0,40}+(?:[0-9a-fA-F]{2}:\s{0,40}+)++"
+    r"|(?:(?=\\x)|[,\s\\]{1,40}+)(?:(?:0x[0-9a-fA-F]{1,2}|[0-9a-fA-F]{2})[,\s\\]{1,40}+"
+    r"|\\x[0-9a-fA-F]{2}(?:[\"']\s{1,40}+b?[\"'])?+)++)",
+    re.DOTALL,
 )
 LISTED = re.compile(
     r"(?:^[ \t]*+[0-9a-fA-F]{6,16}:?[ \t]++"
