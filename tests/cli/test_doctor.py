@@ -419,7 +419,7 @@ def sessions(person: Person) -> Path:
     return folder
 
 
-TWO = "2 sessions of Claude Code, 0.0 MB, 2026-01-01 to 2026-01-02"
+TWO = "2 sessions of Claude Code, 4 kB, 2026-01-01 to 2026-01-02"
 
 
 def test_init_stores_and_follows_the_sessions_of_a_client_that_is_named(person):
@@ -588,7 +588,7 @@ def test_init_follows_the_memory_of_claude_code_where_that_is_asked(person):
     done = person.run(*start, "--sessions", "claude-code", "--yes")
 
     assert done.exit_code == 0, done.stderr
-    assert "will store and follow 2 notes of Claude Code's memory, 0.0 MB, 20" in done.stdout
+    assert "will store and follow 2 notes of Claude Code's memory, 1 kB, 20" in done.stdout
     assert "claude-memory: 2 new, 0 changed, 0 removed, 0 unchanged, 0 not read" in done.stdout
     assert "\nsessions: 2 new, 0 changed" in done.stdout
     path = person.home / ".codex" / "config.toml"

@@ -55,6 +55,11 @@ SHAPES: dict[str, Any] = {
     "Text": lambda text: {"Text": text, "Created At": "2026-01-01 10:00:00 UTC"},
     "metadata.text": lambda text: {"metadata": {"text": text, "page": 3}},
     "payload.content": lambda text: {"payload": {"content": text, "title": "Notes"}, "n": 1},
+    "passages": lambda text: {
+        "text": " ",
+        "passages": [text, "and more of it"],
+        "tags": ["a", "b"],
+    },
     "payload.body": lambda text: {"payload": json.dumps({"body": text, "lang": "en"})},
 }
 

@@ -29,7 +29,8 @@ def line(chance: random.Random) -> str:
         return chance.choice(LINES)
     path = "/".join(chance.choice(PIECES) for _ in range(chance.choice((1, 1, 1, 2, 3))))
     before = chance.choice(("", "", "!")) + chance.choice(("", "", "/"))
-    return before + path + chance.choice(("", "", "/")) + chance.choice(("", "", "", " ", "\r"))
+    end = chance.choice(("", "", "", " ", "\r", "\t"))
+    return before + path + chance.choice(("", "", "/")) + end
 
 
 def grow(chance: random.Random, folder: Path, depth: int = 0) -> None:

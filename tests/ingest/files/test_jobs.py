@@ -118,20 +118,31 @@ def test_a_file_that_became_a_link_out_of_the_folder_is_not_read(tmp_path):
     assert isinstance(prepare(replace(seen, within=None)), FileJob)
 
 
-def test_ids_of_another_file_are_left_out_and_named(tmp_path):
+def test_texts_with_ids_of_another_file_get_ids_of_their_own(tmp_path):
     rows = "\n".join(f'{{"id": "{n}", "text": "t{n}"}}' for n in range(8))
     owners, report = {str(n): "n/first.jsonl" for n in range(5)}, Report()
 
     job = prepare(found(tmp_path / "a.jsonl", rows), owners=owners, report=report)
 
-    assert [part.document for part in job.parts] == ["5", "6", "7"]
-    assert job.parts[0].file["documents"] == 3
+    own = [f"n/a.jsonl#{n}" for n in range(5)]
+    assert [part.document for part in job.parts] == [*own, "5", "6", "7"]
+    assert job.parts[0].file["documents"] == 8
     assert [note for _, note in report.notes] == [
-        "'0' is left out: n/first.jsonl has that id",
-        "'1' is left out: n/first.jsonl has that id",
-        "'2' is left out: n/first.jsonl has that id",
+        "'0' is stored as 'n/a.jsonl#0': n/first.jsonl has that id",
+        "'1' is stored as 'n/a.jsonl#1': n/first.jsonl has that id",
+        "'2' is stored as 'n/a.jsonl#2': n/first.jsonl has that id",
         "and 2 more ids",
     ]
+
+
+def test_an_export_that_another_file_has_too_is_left_out_and_named(tmp_path):
+    row = '{"id": "0", "text": "t", "mcp_server_qdrant": {"id": "0"}}\n{"id": "1", "text": "u"}'
+    report = Report()
+
+    job = prepare(found(tmp_path / "a.jsonl", row), owners={"0": "n/first.jsonl"}, report=report)
+
+    assert [part.document for part in job.parts] == ["1"]
+    assert [note for _, note in report.notes] == ["'0' is left out: n/first.jsonl has that id"]
 
 
 def test_a_source_that_the_text_names_is_not_replaced_by_the_file(tmp_path):

@@ -121,7 +121,7 @@ def test_a_folder_that_holds_nothing_of_before_is_refused_unless_it_may_be_empti
     request = SyncRequest((Source("n", Path("n"), folder=True),), "c", mirror=True)
     for seen in (looked(), looked([file("c.md")])):
         with pytest.raises(
-            RequestError, match=r"holds 2 files of 'n', and this folder has none of them\. If it"
+            RequestError, match=r"holds 2 files of 'n', which are not in this folder\. If it"
         ):
             plan(request, seen, STORED, "m")
     with pytest.raises(RequestError, match="holds 1 file of 'n'"):

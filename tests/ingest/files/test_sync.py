@@ -227,6 +227,38 @@ async def test_a_file_that_moves_keeps_its_vectors_and_what_callers_have_changed
     assert old not in found
 
 
+@pytest.mark.parametrize("last", ["retire", "settle", "delete_of_files"])
+async def test_a_move_that_was_interrupted_is_followed_by_the_next_run(
+    engine, services, notes, monkeypatch, last
+):
+    (notes / "old.md").write_text("\n\n".join(f"Paragraph {n} on harbours." for n in range(400)))
+    await sync(services, notes)
+    one, other = (point_id("things", f"notes/{name}.md", 0) for name in ("old", "n2"))
+    (mine, outdated) = await services.store.points.by_id("things", [one, other])
+    await services.revision.revise(mine, Changes(tags=("mine",)))
+    await services.store.points.retire(outdated, "notes/old.md", "things")
+    (notes / "old.md").rename(notes / "new.md")
+
+    class Killed(BaseException):
+        pass
+
+    async def killed(*_: object) -> None:
+        # A task that is cancelled would only end itself.
+        raise asyncio.CancelledError if last == "retire" else Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(services.store.points), last, killed)
+        with pytest.raises((asyncio.CancelledError, Killed, BaseExceptionGroup)):
+            await sync(services, notes)
+    report = await sync(services, notes)
+    found = await stored(engine)
+
+    moved = found[point_id("things", "notes/new.md", 0)][0]
+    assert (moved["tags"], report.problems) == (["mine"], [])
+    assert found[other][0]["superseded_by"] == "notes/new.md"
+    assert one not in found
+
+
 async def test_a_file_of_the_size_and_time_of_one_that_is_gone_is_another_if_its_contents_are(
     engine, services, notes
 ):
@@ -394,7 +426,7 @@ async def test_every_bad_file_is_accounted_for_and_none_is_fatal(tmp_path):
     assert files == {"good.md", *(name for name, why in shown.items() if not why)}
     assert said.keys() == {name for name, why in shown.items() if why}
     assert [name for name, why in said.items() if shown[name] not in why] == []
-    noted = ("some-lines.jsonl", "front-matter.md", "bomb.md")
+    noted = ("some-lines.jsonl", "twice.jsonl", "front-matter.md", "bomb.md")
     assert dict(report.notes).keys() == {f"bad/{name}" for name in noted}
     assert counts(again) == (0, 0, 0, len(files), len(said))
 

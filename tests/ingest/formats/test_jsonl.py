@@ -143,3 +143,14 @@ def test_whatever_a_line_holds_the_others_are_read(lines):
 
     assert contents.texts[-1].text == "kept"
     assert all("unexpected" not in note for note in contents.notes)
+
+
+def test_without_a_key_of_text_all_values_are_the_text():
+    chat = {"messages": [{"role": "user", "content": "gull?"}, {"role": "bot", "content": "yes"}]}
+    plain = {"id": "a", "when": "May", "note": "lamp", "tags": ["t"]}
+    one, other = read("n/x.jsonl", f"{json.dumps(chat)}\n{json.dumps(plain)}".encode()).texts
+
+    assert one.text == "role: user\ncontent: gull?\nrole: bot\ncontent: yes"
+    assert (other.id, other.text) == ("a", "id: a\nwhen: May\nnote: lamp\ntags: t")
+    assert other.tags == ("t",)
+    assert (one.metadata, other.metadata) == (None, {"when": "May", "note": "lamp"})
