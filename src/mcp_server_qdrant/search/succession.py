@@ -16,9 +16,9 @@ from mcp_server_qdrant.core.datatypes import PointId
 from mcp_server_qdrant.core.dates import MONTHS, WEEKDAYS, date_of
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.subjects import (
+    Statement,
     above_unrelated,
-    differ_in_one_passage,
-    tells_of_change,
+    same_subject,
     unrelated_cosine,
 )
 from mcp_server_qdrant.search.relevance import Hit, series_of
@@ -27,11 +27,8 @@ from mcp_server_qdrant.search.speakers import speaker_of
 from mcp_server_qdrant.search.understand import Query
 
 POOL = 10  # hits that are compared
-# The cosine of texts of which the newer one may correct the older one:
-CLOSE = 0.8  # any
-ALIKE = 0.65  # if it says that something changed, or they share a word that the query has not
-CHANGED = 0.5  # if both hold, or it says so and has two words of the query or its meaning
-# Below CLOSE both are about the query, by their share of what the best one has:
+CLOSE = 0.8  # cosine of texts of which the newer one may correct the older one
+# Below that, both are about the query, by their share of what the best one has:
 WORDS = 0.35  # of the weight of its words of the query
 MEANING = 0.85  # or of its cosine to the query
 REPEATED = 0.75  # share of the words that records of a series have in common
@@ -45,27 +42,21 @@ _CALENDAR = frozenset((*WEEKDAYS, *MONTHS))
 class _Text(NamedTuple):
     """A hit with its place on the page, its date and its unit vector.
 
-    `terms` are its words, `asked` those of the query, `words` their weight. `meaning` is its cosine
-    to the query. `changed`: it says that something changed.
+    `asked` are its terms of the query, `words` their weight. `meaning` is its cosine to the query.
     """
 
     slot: int
     hit: Hit
     date: datetime
     vector: Unit
-    terms: frozenset[int]
+    said: Statement
     asked: frozenset[int]
     words: float
     meaning: float
-    changed: bool
-
-    def means(self, best: "_Text") -> bool:
-        """True if its meaning is about as close to the query as that of the best text."""
-        return self.meaning >= MEANING * best.meaning
 
     def fits(self, best: "_Text") -> bool:
         """True if it matches the query by meaning or by words, as the best text does."""
-        return self.words >= WORDS * best.words or self.means(best)
+        return self.words >= WORDS * best.words or self.meaning >= MEANING * best.meaning
 
 
 async def in_order_of_time(fetch: Fetch, hits: Sequence[Hit], query: Query) -> list[Hit]:
@@ -106,12 +97,11 @@ async def _texts(fetch: Fetch, hits: Sequence[Hit], query: Query, floor: float) 
     for n, when in dated.items():
         if (vector := vectors.get((hits[n].collection, hits[n].id))) is not None:
             text = hits[n].document.text
-            terms = frozenset(query.words.tokens(text))
-            asked = terms & weights.keys()
+            said = Statement(text, frozenset(query.words.tokens(text)))
+            asked = said.terms & weights.keys()
             words = sum(weights[term] for term in asked)
             meaning = above_unrelated(hits[n].dense or 0.0, floor)
-            changed = tells_of_change(text)
-            texts.append(_Text(n, hits[n], when, vector, terms, asked, words, meaning, changed))
+            texts.append(_Text(n, hits[n], when, vector, said, asked, words, meaning))
     return texts
 
 
@@ -161,19 +151,13 @@ def _group(texts: Sequence[_Text], floor: float) -> list[_Text]:
 
 def _corrects(one: _Text, other: _Text, best: _Text, floor: float) -> bool:
     """True if the newer of two texts may correct the older one."""
-    shared = one.terms & other.terms
-    if not shared or len(one.vector) != len(other.vector):
+    if not one.said.terms & other.said.terms or len(one.vector) != len(other.vector):
         return False  # of different models
     cosine = above_unrelated(float(one.vector @ other.vector), floor)
     if cosine >= CLOSE or not (one.fits(best) and other.fits(best)):
         return cosine >= CLOSE
-    if differ_in_one_passage(one.hit.document.text, other.hit.document.text):
-        return True
-    newer = max(one, other, key=lambda text: text.date)
-    others = shared - newer.asked
-    if newer.changed and (others or len(newer.asked) > 1 or newer.means(best)):
-        return cosine >= CHANGED
-    return cosine >= ALIKE and bool(newer.changed or others)
+    older, newer = sorted((one, other), key=lambda text: text.date)
+    return same_subject(older.said, newer.said, cosine, newer.asked)
 
 
 def _comparable(group: Sequence[_Text], query: Query) -> list[_Text]:
@@ -196,8 +180,8 @@ def _comparable(group: Sequence[_Text], query: Query) -> list[_Text]:
 
 def _changes(one: _Text, other: _Text) -> bool:
     """True if a text says that something changed, and is no other record of the same form."""
-    most = max(len(one.terms), len(other.terms))
-    return one.changed and len(one.terms & other.terms) < REPEATED * most
+    mine, terms = one.said.terms, other.said.terms
+    return one.said.changed and len(mine & terms) < REPEATED * max(len(mine), len(terms))
 
 
 def _named(text: str) -> frozenset[str]:

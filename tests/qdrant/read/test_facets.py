@@ -119,7 +119,11 @@ async def test_a_key_outside_of_the_sample_is_known_and_one_that_is_nowhere_is_n
     [
         ("year", {"value": "2023"}, "'year' is a number there, such as 2023, but the filter has a"),
         ("year", {"any": ["2023", "2024"]}, "but the filter has a text: use the same type."),
-        ("m.open", {"value": "true"}, "is a boolean there, such as true, but the filter has a text"),
+        (
+            "m.open",
+            {"value": "true"},
+            "is a boolean there, such as true, but the filter has a text",
+        ),
         ("m.list[].name", {"value": 7}, "is a text there, such as"),
         ("year", {"value": 2024}, None),
         ("year", {"value": True}, "is a number there, such as 2023, but the filter has a boolean"),

@@ -25,7 +25,7 @@ WRITTEN = 100  # points read to find the writers
 MOST_KEYS = 30  # named
 DEPTH = 3
 SHOWN = 30  # characters of a value in an error
-TYPES = {bool: "a boolean", (int, float): "a number", str: "a text"}
+TYPES: Mapping[Any, str] = {bool: "a boolean", (int, float): "a number", str: "a text"}
 OUR_OWN = "doc"
 
 
@@ -68,7 +68,7 @@ class Facets:
         return [hit.value for hit in response.hits if hit.count and isinstance(hit.value, str)]
 
     async def check_keys(self, raw: Mapping[str, Any], targets: Sequence[Target]) -> None:
-        """Raise InvalidFilter for a key that no text there has, or only with values of another type.
+        """Raise InvalidFilter for a key that no text has, or only with values of another type.
 
         A key is accepted if one of the collections could not be read.
         """
@@ -83,10 +83,10 @@ class Facets:
                 for record in chain(*found.values())
                 for value in _values_at(record.payload, bare(key).split("."))
             ]
-            there, asked = ({*filter(None, map(_type, some))} for some in (values, sought))
-            if there and asked and there.isdisjoint(asked) and not failed:
+            kinds, asked = ({*filter(None, map(_type, some))} for some in (values, sought))
+            if kinds and asked and kinds.isdisjoint(asked) and not failed:
                 raise InvalidFilter(
-                    f"{key!r} is {' or '.join(sorted(there))} there, such as "
+                    f"{key!r} is {' or '.join(sorted(kinds))} there, such as "
                     f"{one_line(json.dumps(values[0]), SHOWN)}, but the filter has "
                     f"{' or '.join(sorted(asked))}: use the same type."
                 )
