@@ -169,8 +169,13 @@ class TestFind:
             wrong = {"query": "roses", "query_filter": of("metadata.projct")}
             refused = refusal(await client.call_tool("qdrant-find", wrong))
             known = [
-                await find(client, "roses", query_filter=of(key, "x"))
-                for key in ("metadata.project", "metadata.bed.no", "metadata.rare", "doc.id")
+                await find(client, "roses", query_filter=of(key, other))
+                for key, other in (
+                    ("metadata.project", "x"),
+                    ("metadata.bed.no", 7),
+                    ("metadata.rare", 7),
+                    ("doc.id", "x"),
+                )
             ]
 
         assert refused == (
@@ -604,7 +609,7 @@ class TestStore:
     @pytest.mark.parametrize(
         ("times", "fault"),
         [
-            (NO_TIMES, "is no time between the years 1 and 9999 in UTC"),
+            (NO_TIMES, "is no day of the calendar, or not between the years 1 and 9999"),
             (
                 ["last summer", "2026-13", "", ["2026-01-01"]],
                 "is not a date such as 2026-05-31",

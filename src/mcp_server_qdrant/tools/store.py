@@ -69,7 +69,9 @@ Edit = Annotated[
 ]
 Metadata = Annotated[
     JsonObject,
-    Field(description="Facts to filter by: project, created_at; source: URL if from the web"),
+    Field(
+        description="Facts to filter by: project (or all), created_at; source: its URL if from web"
+    ),
 ]
 StoredTags = Annotated[
     Tags, Field(description="Words to filter by; pinned, open: shown at session start")
@@ -205,7 +207,8 @@ async def _remember(
     seen: str | None,
 ) -> CallToolResult:
     """Store a text in the `named` or the default collection."""
-    collection = named or await services.catalog.place() or MEMORY
+    project = (new.metadata or {}).get("project")
+    collection = named or await services.catalog.place(project) or MEMORY
     if new.id is not None:
         with suppress(UnknownCollection):  # it may be a new one
             (own,) = await services.lookup.full([new.id], named)
