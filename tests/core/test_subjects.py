@@ -57,7 +57,10 @@ def test_a_change_needs_a_lower_cosine_than_a_fact():
     assert not same_subject(old, moved, 0.6, asked)
     assert same_subject(old, moved, 0.65, asked)
     assert not same_subject(old, fact, 0.9, asked)
-    assert same_subject(old, said("Alpha beta moved."), 0.4, asked)
+    assert same_subject(old, said("Alpha beta moved."), 0.5, asked)
+    assert same_subject(old, moved, 0.5, asked, fits=True)
+    assert same_subject(old, said("Alpha beta moved."), 0.1, said("alpha beta").terms)
+    assert not same_subject(old, moved, 0.1, said("alpha beta").terms)
 
 
 @pytest.mark.parametrize(

@@ -42,11 +42,14 @@ NEWEST = [("second", "newest of 2"), ("first", "older")]
             )
             for label in ("Decision", "Note", "Billing database", "[infra] update")
         ),
-        pytest.param(
-            [("first", SQLITE, 1), ("second", POSTGRES.replace("the b", "Billing: the b"), 5)],
-            DATABASE,
-            NEWEST,
-            id="a label that the query has in lower case",
+        *(
+            pytest.param(
+                [("first", SQLITE, 1), ("second", f"{label}: {POSTGRES}", 5)],
+                DATABASE,
+                NEWEST,
+                id=f"a label that the query has in lower case: {label}",
+            )
+            for label in ("Billing", "Databases")
         ),
     ],
 )

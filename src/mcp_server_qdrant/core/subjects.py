@@ -4,15 +4,14 @@ The thresholds were measured with all-MiniLM-L6-v2 on pairs of statements: docs/
 """
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from rapidfuzz.distance import LCSseq, Postfix, Prefix
 
 ALIKE = 0.6  # least cosine of texts that share a word
 BARELY = 0.5  # least cosine if they share half of the words, or the newer one tells of a change
-# The same if both are about a query, whose words say less about them:
-ASKED, CHANGED = 0.65, 0.4
+ASKED = 0.65  # least cosine if both are about a query, whose words say less about them
 # Some models give unrelated texts a cosine of 0.8. With so many candidates the lowest cosine shows
 # it, if it is so high.
 MANY, CROWDED = 10, 0.5
@@ -70,26 +69,34 @@ def above_unrelated(cosine: float, floor: float) -> float:
 
 
 def same_subject(
-    older: Statement, newer: Statement, cosine: float, asked: Collection[int] | None = None
+    older: Statement,
+    newer: Statement,
+    cosine: float,
+    asked: frozenset[int] | None = None,
+    *,
+    fits: bool = False,
 ) -> bool:
     """True if two texts with this cosine are about the same subject.
 
-    `asked`: if both were found for a query, those of its terms that the newer text has.
+    `asked`: the terms of a query for which both were found; `fits`: the newer one has its meaning.
     """
-    known = frozenset(asked or ())
     shared = older.terms & newer.terms
-    others = shared - known
+    others = shared - (asked or frozenset())
     if not shared or _same_but_for_a_passage(older.text, newer.text):
         return bool(shared)
+    known = shared - others
+    lacking = older.terms - newer.terms
     changed = newer.changed
     if changed and not others and _END.search(newer.text):
         # "The key does not fit any more" says nothing about the place of the key.
-        changed = older.terms <= newer.terms | known
+        changed = lacking <= (asked or frozenset())
     if asked is None:
         half = 2 * len(shared) >= min(len(older.terms), len(newer.terms))
         return cosine >= (BARELY if changed or half else ALIKE)
-    if changed and (others or len(known) > 1):
-        return cosine >= CHANGED
+    if changed and len(known) > 1 and lacking.isdisjoint(asked):
+        return True
+    if changed and (others or len(newer.terms & asked) > 1 or fits):
+        return cosine >= BARELY
     return cosine >= ASKED and bool(changed or others)
 
 

@@ -54,9 +54,13 @@ class _Text(NamedTuple):
     words: float
     meaning: float
 
+    def means(self, best: "_Text") -> bool:
+        """True if its meaning is about as close to the query as that of the best text."""
+        return self.meaning >= MEANING * best.meaning
+
     def fits(self, best: "_Text") -> bool:
         """True if it matches the query by meaning or by words, as the best text does."""
-        return self.words >= WORDS * best.words or self.meaning >= MEANING * best.meaning
+        return self.words >= WORDS * best.words or self.means(best)
 
 
 async def in_order_of_time(fetch: Fetch, hits: Sequence[Hit], query: Query) -> list[Hit]:
@@ -85,9 +89,7 @@ async def in_order_of_time(fetch: Fetch, hits: Sequence[Hit], query: Query) -> l
 async def _texts(fetch: Fetch, hits: Sequence[Hit], query: Query, floor: float) -> list[_Text]:
     """The texts that may correct or be corrected, best first; none if all are of one date."""
     pool = hits[: min(query.limit, POOL)]
-    # A label that the query has in lower case names a subject, not a speaker.
-    subjects = frozenset(_WORD.findall(query.request.query))
-    dated = {n: when for n, hit in enumerate(pool) if (when := _when(hit, subjects))}
+    dated = {n: when for n, hit in enumerate(pool) if (when := _when(hit, query))}
     if len({*dated.values()}) < 2:
         return []
     vectors = await _vectors(fetch, [hits[n] for n in dated], query)
@@ -105,7 +107,7 @@ async def _texts(fetch: Fetch, hits: Sequence[Hit], query: Query, floor: float) 
     return texts
 
 
-def _when(hit: Hit, subjects: frozenset[str]) -> datetime | None:
+def _when(hit: Hit, query: Query) -> datetime | None:
     """The date of a short text that a later one may have replaced; None for other texts.
 
     Turns of a conversation and entries of a log do not replace each other.
@@ -113,10 +115,17 @@ def _when(hit: Hit, subjects: frozenset[str]) -> datetime | None:
     one = hit.document
     if hit.dense is None or one.chunks > 1 or one.file is not None or one.heir is not None:
         return None
-    speaker = speaker_of(one.text)
-    if series_of(hit) or (speaker and not subjects.issuperset(speaker.split())):
+    if series_of(hit) or ((speaker := speaker_of(one.text)) and not _asks_of(query, speaker)):
         return None
     return date_of(one)
+
+
+def _asks_of(query: Query, label: str) -> bool:
+    """True if the query has the words of a label in lower case: a subject, not a speaker."""
+    words = _WORD.findall(query.request.query)
+    lower = " ".join(word for word in words if not word[0].isupper())
+    terms = frozenset(query.words.tokens(label))
+    return bool(terms) and terms <= frozenset(query.words.tokens(lower))
 
 
 async def _vectors(fetch: Fetch, hits: Sequence[Hit], query: Query) -> Mapping[Place, Unit]:
@@ -157,7 +166,8 @@ def _corrects(one: _Text, other: _Text, best: _Text, floor: float) -> bool:
     if cosine >= CLOSE or not (one.fits(best) and other.fits(best)):
         return cosine >= CLOSE
     older, newer = sorted((one, other), key=lambda text: text.date)
-    return same_subject(older.said, newer.said, cosine, newer.asked)
+    asked, means = older.asked | newer.asked, newer.means(best)
+    return same_subject(older.said, newer.said, cosine, asked, fits=means)
 
 
 def _comparable(group: Sequence[_Text], query: Query) -> list[_Text]:
