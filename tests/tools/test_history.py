@@ -91,6 +91,18 @@ async def test_of_a_longer_text_in_whose_place_a_version_comes_back_nothing_is_l
         assert (await engine.count("notes")).count == 1
 
 
+async def test_a_found_id_needs_no_collection_to_be_updated(engine):
+    async with memory_of(engine) as memory:
+        found = await memory.store("the boat is red", "attic", id=None)
+        await memory.store("a crane", "memory", id="crane")
+        done = await memory.ask("store", id=found["id"], information="the boat is blue")
+        named = await memory.ask("store", id="crane", information="two cranes")
+
+        assert (done["collection"], done["id"]) == ("attic", found["id"])
+        assert (await memory.get(found["id"]))["text"] == "the boat is blue"
+        assert named["collection"] == "memory"
+
+
 async def test_each_kind_of_change_keeps_what_was_there(engine):
     async with memory_of(engine) as memory:
         await memory.store("the boat is red", tags=["sea"])
