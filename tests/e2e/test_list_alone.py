@@ -1,5 +1,6 @@
 """What an agent can ask for is in the list of tools: scripts of calls made from that alone."""
 
+import json
 import shlex
 import time
 from pathlib import Path
@@ -20,6 +21,31 @@ def agent(env, tmp_path):
     server = RawServer(env, folder)
     yield server
     server.close()
+
+
+def test_each_is_named_in_the_list_and_a_folder_is_followed_by_the_command_told(agent, tmp_path):
+    tools = {one["name"]: one for one in agent.request("tools/list", {})["result"]["tools"]}
+    listed = json.dumps(tools["qdrant-store"])
+
+    for word in (
+        "pinned",
+        "open",
+        "from the web",
+        "project (or all)",
+        "description",
+        "folder",
+        "follow",
+        "restores",
+    ):
+        assert word in listed, word
+    assert tools["qdrant-store"]["annotations"]["readOnlyHint"] is False
+    assert tools["qdrant-collections"]["annotations"]["readOnlyHint"] is True
+    about = {"folder": ".", "follow": True}
+    told = agent.call("qdrant-store", collection_name="notes", about=about)
+    command = told["structuredContent"]["command"]
+    followed = f"{tmp_path}/work=notes"
+    assert command in text_of(told)
+    assert shlex.split(command) == ["mcp-server-qdrant", "init", "--folder", followed]
 
 
 def test_a_collection_gets_a_description_and_a_folder(agent, tmp_path):

@@ -541,7 +541,7 @@ class TestStore:
     @pytest.mark.parametrize(
         ("times", "fault"),
         [
-            (NO_TIMES, "is no time between the years 1 and 9999 in UTC"),
+            (NO_TIMES, "is no day of the calendar, or not between the years 1 and 9999"),
             (
                 ["last summer", "2026-13", "", ["2026-01-01"]],
                 "is not a date such as 2026-05-31",

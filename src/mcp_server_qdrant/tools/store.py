@@ -69,7 +69,7 @@ Edit = Annotated[
 ]
 Metadata = Annotated[
     JsonObject,
-    Field(description="Facts to filter by: project, created_at; source: URL if from the web"),
+    Field(description="Filter by: project (or all), created_at; source: URL if from the web"),
 ]
 StoredTags = Annotated[
     Tags, Field(description="Words to filter by; pinned, open: shown at session start")
@@ -205,12 +205,17 @@ async def _remember(
     seen: str | None,
 ) -> CallToolResult:
     """Store a text in the `named` or the default collection."""
-    collection = named or await services.catalog.place() or MEMORY
+    project = (new.metadata or {}).get("project")
+    collection = named or await services.catalog.place(project) or MEMORY
     if new.id is not None:
+        # An id of ours is of one text, wherever it is; a name may be in several collections.
+        unique = named is None and is_tool_id(new.id)
+        found = await _find_text(services, new.id, None) if unique else None
+        collection = found.collection if found else collection
         with suppress(UnknownCollection):  # it may be a new one
             (own,) = await services.lookup.full([new.id], named)
             new = replace(new, id=own)
-        if named is None:
+        if named is None and found is None:
             await _check_place(services, str(new.id), collection)
         if str(new.id).strip():
             await _check_id(services, str(new.id), collection, seen)

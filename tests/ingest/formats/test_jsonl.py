@@ -95,8 +95,8 @@ def test_a_date_that_no_calendar_has_is_named_by_its_lines():
     assert len(contents.texts) == len(IMPOSSIBLE)
     assert {one.created_at for one in contents.texts} == {None}
     assert contents.notes == [
-        "line 1 has 'created_at' that is no time between the years 1 and 9999 in UTC "
-        "(likewise 2, 3, 4, 5, 6 and 3 more)"
+        "line 1 has 'created_at' that is no day of the calendar, or not between the years 1 and "
+        "9999 (likewise 2, 3, 4, 5, 6 and 3 more)"
     ]
 
 

@@ -374,7 +374,7 @@ def test_a_date_that_no_calendar_has_is_named_and_another_one_taken(date):
 
     assert (one.text, one.tags, one.created_at) == ("text", ("a",), None)
     assert contents.notes == [
-        "has 'created_at' that is no time between the years 1 and 9999 in UTC"
+        "has 'created_at' that is no day of the calendar, or not between the years 1 and 9999"
     ]
     assert (other.texts[0].created_at, len(other.notes)) == (datetime(2026, 2, 28, tzinfo=UTC), 1)
 

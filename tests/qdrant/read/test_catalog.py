@@ -125,6 +125,23 @@ class TestFolders:
         with pytest.raises(RequestError, match="has several collections: name a or b"):
             await catalog_of(memory, folder=own, default="free").place()
 
+    @pytest.mark.parametrize("default", [None, "free", "deep"])
+    async def test_a_text_of_all_projects_or_another_one_is_not_stored_in_the_folders_own(
+        self, tmp_path, memory, default
+    ):
+        await self.settled(memory, tmp_path)
+        catalog = catalog_of(memory, folder=tmp_path / "own" / "deep", default=default)
+        await Bulk(memory, ()).assign("free", [tmp_path / "other"])
+        catalog.forget_all()
+        places = {
+            project: await catalog.place(project)
+            for project in (None, "deep", "own", "a topic", "other", "all")
+        }
+
+        shared = default if default != "deep" else None
+        assert {*list(places.values())[:4]} == {"deep"}
+        assert (places["other"], places["all"]) == (shared, shared)
+
     async def test_one_that_is_taken_back_belongs_nowhere_half_a_minute_later(
         self, tmp_path, memory
     ):
