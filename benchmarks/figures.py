@@ -34,8 +34,8 @@ KEPT = ROOT / "build" / "figures"
 DOCS = ROOT / "docs"
 HEAD = """# Figures
 
-Written by `benchmarks/figures.py`: one section per script, as it printed it. The other pages take
-their figures from here. Times depend on the machine: compare ratios, and runs of one day.
+What the benchmark scripts printed, written by `benchmarks/figures.py`. The other pages take their
+figures from here. Times depend on the machine: compare ratios, and runs of one day.
 """
 
 
@@ -210,8 +210,9 @@ def write(page: Path, kept: Path) -> None:
     for one in outcomes:
         lines += [
             f"## {one.name}, for {one.page}\n",
-            f"`python {one.command}`: {one.date} UTC, commit {one.commit}, {one.seconds:.0f} s, "
-            f"load {one.load:.1f} before it, {one.machine}.\n",
+            f"`python {one.command}`\n",
+            f"{one.date} UTC, commit {one.commit}, {one.seconds:.0f} s, load {one.load:.1f} at the "
+            f"start,\n{one.machine}.\n",
             "" if not one.status else "It ended with an error, or missed a target.\n",
             shown(one.output),
         ]

@@ -208,12 +208,17 @@ def patient_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Settings]:
-    """Loads the settings from only these variables."""
+def no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No variable of ours is set, and the working directory is empty."""
     monkeypatch.chdir(tmp_path)
     for names in environment_names().values():
         for name in names:
             monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def loaded(no_settings: None, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Settings]:
+    """Loads the settings from only these variables."""
 
     def load_from(**variables: str) -> Settings:
         for name, value in variables.items():

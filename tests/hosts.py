@@ -6,19 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mcp_server_qdrant.hosting.rendezvous import Rendezvous
-
 
 def rendezvous(folder: Path) -> Path:
     """The path at which a folder's service publishes its address."""
     return folder / "service.json"
-
-
-def pid_of(place: Path) -> int:
-    """The process published at this path, or in this engine's folder."""
-    found = Rendezvous.read(rendezvous(place) if place.is_dir() else place)
-    assert found is not None
-    return found.pid
 
 
 def state(pid: int) -> str:

@@ -7,6 +7,7 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import httpx2
 import uvicorn
@@ -14,6 +15,8 @@ from mcp import Client
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from starlette.types import ASGIApp
+
+from mcp_server_qdrant.http.auth.tokens import add_token, digest, new_token
 
 
 @contextlib.asynccontextmanager
@@ -51,6 +54,14 @@ def await_answer(address: str, process: subprocess.Popen) -> None:
             return
         time.sleep(0.02)  # polling without a pause would slow the start down
     raise AssertionError("the server did not answer")
+
+
+def make_tokens(file: Path, **scopes: str) -> dict[str, str]:
+    """Write a token file: name -> a new token with that scope."""
+    tokens = {name: new_token() for name in scopes}
+    for name, token in tokens.items():
+        add_token(file, {"name": name, "sha256": digest(token), "scopes": [scopes[name]]})
+    return tokens
 
 
 @contextlib.asynccontextmanager

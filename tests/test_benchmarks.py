@@ -54,7 +54,7 @@ def test_the_figures_are_those_of_scripts_and_pages_that_there_are_one_section_e
     assert all((BENCHMARKS / part.script).is_file() for part in figures.PARTS)
     assert all((figures.DOCS / part.page).is_file() for part in figures.PARTS)
     assert f"```text\nloaded\n```\n\n{table}\n\n```text\ntarget: met\n```" in page
-    assert "`python benchmarks/x.py`: 2026-11-29 07:00 UTC, commit abc1234, 12 s" in page
+    assert "`python benchmarks/x.py`\n\n2026-11-29 07:00 UTC, commit abc1234, 12 s" in page
     assert "It ended with an error, or missed a target." in page
     assert figures.rows(printed) == [{"points": "1,000", "ms": "2.5"}]
     assert [one.name for one in figures.chosen("official,map")] == ["official", "map"]

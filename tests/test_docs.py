@@ -10,6 +10,8 @@ import click
 import pytest
 
 from mcp_server_qdrant.cli.main import main
+from mcp_server_qdrant.http.limits import Load
+from mcp_server_qdrant.http.metrics import Metrics
 from mcp_server_qdrant.settings.environment import Settings, environment_names
 from tests.cli.conftest import invoke  # noqa: F401
 
@@ -196,6 +198,20 @@ def test_a_page_with_figures_names_the_scripts_that_make_them():
     assert silent == []
     outside = re.sub(r"<!-- transcript -->.*?<!-- /transcript -->", "", text_of(README), flags=re.S)
     assert FIGURE.findall(outside) == [], "the README has no figure but those of its transcript"
+
+
+def test_the_metrics_and_log_lines_to_alert_on_are_those_of_the_code():
+    page = text_of(ROOT / "docs" / "deployment.md")
+    metrics = {*re.findall(r"mcp_qdrant_\w+", page)}
+    rows = page.split("| line contains |")[1].split("\n\n")[0]
+    lines = re.findall(r"`([^`]+)`", "".join(row.split(" | ")[0] for row in rows.splitlines()[2:]))
+    code = "".join(map(text_of, sorted((ROOT / "src").rglob("*.py"))))
+    parts = [part.strip() for line in lines for part in re.split("…| failed$", line)]
+
+    assert len(metrics) > 4
+    assert metrics <= {*re.findall(r"mcp_qdrant_\w+", Metrics(Load()).text("", "", {}).decode())}
+    assert len(lines) > 8
+    assert [part for part in parts if part not in code] == []
 
 
 def test_every_setting_has_a_row_a_meaning_and_an_example_that_holds(tmp_path, monkeypatch):

@@ -2,7 +2,7 @@
 
 Besides those below: fastembed's sessions (test_fastembed.py and test_rerank_fastembed.py of
 encoders/: the threads that stop spinning), numpy's booleans as Qdrant Edge knows them
-(qdrant/edge/test_types.py), the files of qdrant-client's local mode (qdrant/test_local_mode.py),
+(qdrant/test_engine_parity.py), the files of qdrant-client's local mode (qdrant/test_local_mode.py),
 and the models of arguments that the MCP SDK makes of tools (tools/test_boundary.py).
 """
 

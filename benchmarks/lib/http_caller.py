@@ -5,7 +5,9 @@ Era "modern" is protocol 2026-07-28, without sessions; "legacy" is 2025-06-18, w
 
 import asyncio
 import json
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 MODERN, LEGACY = "2026-07-28", "2025-06-18"
@@ -23,8 +25,9 @@ HELLO = {
 class Caller:
     """One client. A call's answer is the HTTP status and the tool's result, None without one."""
 
-    def __init__(self, port: int, era: str = "modern") -> None:
+    def __init__(self, port: int, era: str = "modern", token: str | None = None) -> None:
         self.port = port
+        self.token = token
         self.era = era
         self.session: str | None = None
         self._number = 0
@@ -56,6 +59,17 @@ class Caller:
         )
         return status, raw
 
+    async def reachable(self, path: str) -> None:
+        """Wait until a page is there, at most a minute. Raises TimeoutError."""
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            with suppress(OSError, EOFError):
+                if (await self.get(path))[0] == 200:
+                    return
+            await self.close()
+            await asyncio.sleep(0.1)
+        raise TimeoutError("the server did not become ready")
+
     async def close(self) -> None:
         """Let the connection go."""
         if self._writer is not None:
@@ -67,6 +81,8 @@ class Caller:
     ) -> tuple[int, dict[str, str], dict[str, Any] | None]:
         self._number += 1
         message = {"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}
+        if self.token:
+            headers = {**headers, "Authorization": f"Bearer {self.token}"}
         body = json.dumps(message).encode()
         head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         status, answered, raw = await self._exchange(

@@ -1,17 +1,21 @@
 """How the two servers are started, filled and asked, for every benchmark that drives one."""
 
+import asyncio
 import json
 import os
+import socket
 import subprocess
 import sys
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from http_caller import Caller
 from jsonrpc import StdioServer
-from processes import MARK
+from processes import MARK, await_end
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
@@ -70,6 +74,42 @@ def ours(folder: Path, model_cache: Path, arguments: Mapping[str, Any] | None = 
     if path := os.environ.get("PYTHONPATH"):
         env["PYTHONPATH"] = path  # the very code that the benchmark runs with
     return Contestant("ours", command, folder, model_cache, asked, env)
+
+
+@contextmanager
+def over_http(folder: Path, model_cache: Path, **own: str) -> Iterator[tuple[int, str]]:
+    """Our server over streamable-http, once it is ready: its port and its mark.
+
+    The store is in `folder / "engine"`, `own` are further settings. Its stderr goes to
+    build/bench/logs.
+    """
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    contestant = ours(folder / "engine", model_cache)
+    environment = contestant.environment() | {
+        "FASTMCP_PORT": str(port),
+        "QDRANT_CACHE_PATH": str(folder / "cache"),
+        **own,
+    }
+    environment.pop("COLLECTION_NAME")
+    logs = BUILD / "bench" / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    command = [*contestant.command, "--transport", "streamable-http"]
+    with (logs / "http.log").open("w") as log:
+        process = subprocess.Popen(command, env=environment, cwd=folder, stderr=log)
+    try:
+        asyncio.run(Caller(port).reachable("/readyz"))
+        yield port, contestant.mark
+    finally:
+        process.terminate()
+        try:
+            if status := process.wait(60):
+                print(f"SIGTERM: status {status}")
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        await_end(contestant.mark)
 
 
 def service_pid(folder: Path) -> int | None:

@@ -89,15 +89,8 @@ def main() -> None:
     options = parser.parse_args()
     folder = servers.BUILD / "bench" / "five"
     shutil.rmtree(folder, ignore_errors=True)
-    here = {"PYTHONPATH": os.environ["PYTHONPATH"]} if "PYTHONPATH" in os.environ else {}
     contestant = servers.ours(folder / "engine", servers.model_cache(options.model_cache))
-    contestant = servers.Contestant(
-        "five",
-        contestant.command,
-        contestant.folder,
-        contestant.model_cache,
-        env={**contestant.env, "QDRANT_CACHE_PATH": str(folder / "cache"), **here},
-    )
+    contestant.env["QDRANT_CACHE_PATH"] = str(folder / "cache")
     clients = [Client(number, contestant.start()) for number in range(options.clients)]
     met = True
     try:

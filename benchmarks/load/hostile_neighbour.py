@@ -15,7 +15,6 @@ import contextlib
 import hashlib
 import json
 import secrets
-import socket
 import statistics
 import subprocess
 import sys
@@ -169,48 +168,9 @@ def serving(folder: Path, cache: Path, tokens: dict[str, str]) -> Iterator[Place
     ]
     file.write_text(json.dumps(entries))
     file.chmod(0o600)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    own = {
-        "AUTH_MODE": "token",
-        "AUTH_TOKENS_FILE": str(file),
-        "TENANT_FIELD": "tenant",
-        "FASTMCP_PORT": str(port),
-        "QDRANT_CACHE_PATH": str(folder / "cache"),
-    }
-    environment = servers.ours(folder / "data", cache).environment() | own
-    environment.pop("COLLECTION_NAME")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "mcp_server_qdrant", "--transport", "streamable-http"],
-        env=environment,
-        cwd=folder,
-        stderr=subprocess.DEVNULL,
-    )
-    place = Place(port, folder / "data", tokens)
-    try:
-        asyncio.run(reachable(place))
-        yield place
-    finally:
-        process.terminate()
-        try:
-            process.wait(15)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-async def reachable(place: Place) -> None:
-    caller = Caller(place.port)
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        with contextlib.suppress(OSError, EOFError):
-            status, _ = await caller.get("/readyz")
-            if status == 200:
-                await caller.close()
-                return
-        await asyncio.sleep(0.1)
-    sys.exit("the server did not answer")
+    own = {"AUTH_MODE": "token", "AUTH_TOKENS_FILE": str(file), "TENANT_FIELD": "tenant"}
+    with servers.over_http(folder, cache, **own) as (port, _):
+        yield Place(port, folder / "engine", tokens)
 
 
 def row(name: str, took: list[float], failed: int, quiet: float | None) -> float:

@@ -14,18 +14,13 @@ number of points for so many minutes, after the points were written with prepare
 
 import argparse
 import asyncio
-import contextlib
-import os
 import random
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,7 +31,7 @@ import numpy as np
 import servers
 from fill_ours import fill, synthetic_notes
 from http_caller import Caller
-from processes import MARK, Memory, await_end, memory
+from processes import Memory, memory
 from servers import model_cache
 
 WORDS = (
@@ -44,7 +39,6 @@ WORDS = (
     *("jasper", "kettle", "lantern", "meadow", "needle", "orchard", "paper", "quartz", "river"),
     *("saddle", "timber", "umbrella", "velvet", "willow", "yellow", "zephyr"),
 )
-KEPT = ("PATH", "HOME", "LANG", "PYTHONPATH")
 COLLECTIONS = ("notes", "meetings", "code", "recipes")
 TEXTS = 400
 SAMPLES = 60
@@ -112,15 +106,10 @@ async def calling(
             await asyncio.sleep(random.uniform(0.8, 1.2))  # as Retry-After asks
         elif status != 200 or result is None:
             phase.errors[f"HTTP {status}"] += 1
-        elif result.get("isError") or not complete(result):
+        elif result.get("isError") or not servers.complete(result):
             phase.errors[f"{tool}: {result['content'][0]['text'][:80]}"] += 1
         else:
             phase.taken[tool].append((time.perf_counter() - began) * 1000)
-
-
-def complete(result: dict) -> bool:
-    states = result.get("structuredContent", {}).get("collections", {})
-    return all(state == "ok" for state in states.values())
 
 
 async def watching(mark: str, until: float, every: float) -> list[tuple[float, Memory]]:
@@ -157,7 +146,6 @@ def grown(samples: list[tuple[float, Memory]]) -> list[str]:
 async def run(port: int, mark: str, minutes: float, callers: int) -> list[str]:
     clients = [Caller(port, ("modern", "legacy")[n % 2]) for n in range(callers * FLOOD)]
     first = clients[0]
-    await ready(first)
     for client in clients[:callers]:
         await client.open()
     for number in range(TEXTS):
@@ -202,7 +190,6 @@ async def together(
 async def carried(port: int, mark: str, points: int, minutes: float) -> None:
     """Print a row for each number of callers."""
     clients = [Caller(port, ("modern", "legacy")[n % 2]) for n in range(max(CARRIED_CALLERS))]
-    await ready(clients[0])
     for client in clients:
         await client.open()
     query = corpus.Writer(2).query
@@ -240,48 +227,8 @@ def table(args: argparse.Namespace, cache: Path) -> None:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             filled(folder / "engine", points, cache)
-            with serving(folder, cache) as (port, mark):
+            with servers.over_http(folder, cache) as (port, mark):
                 asyncio.run(carried(port, mark, points, args.minutes))
-
-
-@contextlib.contextmanager
-def serving(folder: Path, cache: Path) -> Iterator[tuple[int, str]]:
-    """A server: its port and its mark."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    mark = uuid.uuid4().hex
-    env = {
-        **{name: os.environ[name] for name in KEPT if name in os.environ},
-        MARK: mark,
-        "QDRANT_LOCAL_PATH": str(folder / "engine"),
-        "QDRANT_CACHE_PATH": str(folder / "cache"),
-        "FASTEMBED_CACHE_PATH": str(cache),
-        "HF_HUB_OFFLINE": "1",
-        "FASTMCP_PORT": str(port),
-    }
-    command = [sys.executable, "-m", "mcp_server_qdrant", "--transport", "streamable-http"]
-    server = subprocess.Popen(command, env=env, cwd=folder)
-    try:
-        yield port, mark
-    finally:
-        server.terminate()
-        status = server.wait(60)
-        if status:
-            print(f"SIGTERM: status {status}")
-        await_end(mark)
-
-
-async def ready(caller: Caller) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        try:
-            if (await caller.get("/readyz"))[0] == 200:
-                return
-        except (OSError, EOFError):
-            await caller.close()
-        await asyncio.sleep(0.1)
-    sys.exit("the server did not become ready")
 
 
 def main() -> None:
@@ -297,7 +244,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        with serving(folder, cache) as (port, mark):
+        with servers.over_http(folder, cache) as (port, mark):
             print("\n".join(asyncio.run(run(port, mark, args.minutes, args.callers))))
 
 

@@ -32,7 +32,6 @@ from processes import MARK, memory
 
 SIZES = (1, 4, 12, 36)  # histories that are searched together
 KIND = "sessions"
-WIDE, HIGH, EDGE = 560, 260, 48  # of the plot, in pixels
 
 
 @dataclass(frozen=True)
@@ -95,40 +94,22 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def plot(rows: Sequence[Row]) -> str:
-    """Recall by the number of sessions, its axis logarithmic, as SVG."""
-    low, high = np.log10(rows[0].sessions), np.log10(rows[-1].sessions)
-
-    def place(one: Row, share: float) -> tuple[float, float]:
-        along = (np.log10(one.sessions) - low) / ((high - low) or 1)
-        return EDGE + along * (WIDE - 3 * EDGE), EDGE + (1 - share) * (HIGH - 2 * EDGE)
-
-    drawn = [
-        f'<line x1="{EDGE}" y1="{y}" x2="{WIDE - 2 * EDGE}" y2="{y}" stroke="#ccc"/>'
-        f'<text x="8" y="{y + 4}">{share:.1f}</text>'
-        for share in (0.0, 0.5, 1.0)
-        for y in [place(rows[0], share)[1]]
-    ]
-    for name, colour, field in (
-        ("any@1", "#b45309", "any_at_1"),
-        ("recall@5", "#2563eb", "recall_at_5"),
-        ("recall@10", "#059669", "recall_at_10"),
-    ):
-        points = [place(one, getattr(one, field)) for one in rows]
-        line = " ".join(f"{x:.0f},{y:.0f}" for x, y in points)
-        drawn.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        x, y = points[-1]
-        drawn.append(f'<text x="{x + 6:.0f}" y="{y + 4:.0f}" fill="{colour}">{name}</text>')
-    for one in rows:
-        x, _ = place(one, 0.0)
-        drawn.append(
-            f'<text x="{x:.0f}" y="{HIGH - EDGE + 20}" text-anchor="middle">{one.sessions:,}</text>'
-        )
-    drawn.append(f'<text x="{EDGE}" y="{HIGH - 8}">sessions searched</text>')
-    size = f'width="{WIDE}" height="{HIGH}" font-family="sans-serif" font-size="12"'
-    ground = '<rect width="100%" height="100%" fill="#fff"/>'
-    lines = (f'<svg xmlns="http://www.w3.org/2000/svg" {size}>', ground, *drawn, "</svg>")
-    return "\n".join(lines) + "\n"
+def plot(rows: Sequence[Row], file: Path) -> None:
+    """Draw recall by the number of sessions, if matplotlib is installed."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        print("nothing is drawn without matplotlib", file=sys.stderr)
+        return
+    figure = Figure(figsize=(6, 2.8), layout="constrained")
+    axes = figure.subplots()
+    sessions = [one.sessions for one in rows]
+    axes.plot(sessions, [one.any_at_1 for one in rows], marker="o", label="any@1")
+    axes.plot(sessions, [one.recall_at_5 for one in rows], marker="o", label="recall@5")
+    axes.plot(sessions, [one.recall_at_10 for one in rows], marker="o", label="recall@10")
+    axes.set(xscale="log", xlabel="sessions searched", ylim=(0, 1))
+    axes.legend()
+    figure.savefig(file, metadata={"Date": None})
 
 
 def main() -> None:
@@ -144,7 +125,7 @@ def main() -> None:
     )
     print(table(rows))
     if given.plot:
-        given.plot.write_text(plot(rows), "utf-8")
+        plot(rows, given.plot)
 
 
 if __name__ == "__main__":

@@ -12,37 +12,30 @@ import argparse
 import asyncio
 import json
 import statistics
-import tempfile
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "lib"))
+
 import numpy as np
+from opened import opened
 from qdrant_client import models
 
-from mcp_server_qdrant.app.opening import open_lazily
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.projection.encode import encode
 from mcp_server_qdrant.projection.panels import lay_out
 from mcp_server_qdrant.qdrant.read.sample import Sampler
 from mcp_server_qdrant.settings.engine import CONTENT_FIELDS
-from mcp_server_qdrant.settings.environment import Settings
 
 SIZE, MIDDLES, BATCH = 384, 40, 500
 VECTOR = "fast-all-minilm-l6-v2"
 WORDS = [
-    "backup",
-    "router",
-    "bread",
-    "meeting",
-    "garden",
-    "invoice",
-    "holiday",
-    "battery",
-    "window",
-    "music",
+    *("backup", "router", "bread", "meeting", "garden"),
+    *("invoice", "holiday", "battery", "window", "music"),
 ]
 
 
@@ -61,19 +54,9 @@ def main() -> None:
 
 
 async def measured(args: argparse.Namespace) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory(prefix="projection-", ignore_cleanup_errors=True) as folder:
-        settings = Settings(
-            qdrant_local_path=Path(folder) / "engine",
-            qdrant_cache_path=Path(folder) / "cache",
-            embedding_model_path=args.model.absolute(),
-            qdrant_read_only=True,
-        )
-        services = await open_lazily(settings)
-        try:
-            await fill(services, args.points)
-            return await figures_of(services, args)
-        finally:
-            await services.close()
+    async with opened(args.model, qdrant_read_only=True) as services:
+        await fill(services, args.points)
+        return await figures_of(services, args)
 
 
 async def fill(services: Services, points: int) -> None:

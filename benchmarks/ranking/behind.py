@@ -9,19 +9,21 @@ languages, with the query at the end, at the beginning or in the middle. `--each
 import argparse
 import asyncio
 import json
-import tempfile
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
 
-from mcp_server_qdrant.app.opening import open_lazily
+sys.path.insert(0, str(Path(__file__).parents[1] / "lib"))
+
+from opened import opened
+
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.evaluation.figures import score
 from mcp_server_qdrant.evaluation.labels import Label, read_labels
 from mcp_server_qdrant.evaluation.run import measure
 from mcp_server_qdrant.ingest.demo import NAMES, store_demo
-from mcp_server_qdrant.settings.environment import Settings
 
 DEMO = Path(__file__).parents[2] / "demo" / "queries.json"
 FRAMES = Path(__file__).parent / "frames.json"
@@ -51,13 +53,8 @@ async def main() -> None:
     frames = {"bare": [QUERY]} | json.loads(FRAMES.read_text("utf-8"))
     labels = read_labels(DEMO)
     missed = False
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        settings = Settings(
-            qdrant_local_path=Path(folder), embedding_model_path=options.model.resolve()
-        )
-        services = await open_lazily(settings)
+    async with opened(options.model) as services:
         services.pipeline.understanding.now = lambda: TODAY
-        await services.encoders.default.ready(60)
         for name in NAMES:
             await store_demo(services.store, name)
         for kind, some in frames.items():
@@ -66,7 +63,6 @@ async def main() -> None:
             for frame, figure in zip(some, figures, strict=True) if options.each else ():
                 print(f"    {figure:.3f}  {' '.join(frame.split())[:90]}", flush=True)
             missed |= min(figures) < TARGETS.get(kind, 0.0)
-        await services.close()
     raise SystemExit(missed)
 
 

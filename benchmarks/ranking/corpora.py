@@ -1,20 +1,28 @@
-"""BEIR folders and their vectors, made once with the real model and kept on disk."""
+"""BEIR folders in collections of the embedded engine; their vectors are kept on disk."""
 
 import argparse
-import asyncio
 import csv
 import hashlib
 import json
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mcp_server_qdrant.app.models import open_encoders
-from mcp_server_qdrant.app.process import local_models
+sys.path.insert(0, str(Path(__file__).parents[1] / "lib"))
+
+from opened import opened
+
+from mcp_server_qdrant.app.services import Services
+from mcp_server_qdrant.core.datatypes import Document
+from mcp_server_qdrant.core.notation import point_id
+from mcp_server_qdrant.core.writes import TITLE_FACTOR, Encoded
 from mcp_server_qdrant.encoders.encoder import Encoder
-from mcp_server_qdrant.settings.environment import Settings
+from mcp_server_qdrant.ingest.encoding import day_of, encoded_text
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,7 @@ def asked(about: str | None, **numbers: int) -> tuple[argparse.Namespace, list[C
     for name, default in numbers.items():
         parser.add_argument(f"--{name}", type=int, default=default)
     arguments = parser.parse_args()
+    arguments.model = arguments.model.resolve()  # settings take no relative path
     return arguments, [read(one) for one in sorted(arguments.data.iterdir()) if one.is_dir()]
 
 
@@ -83,17 +92,33 @@ async def vectors(corpus: Corpus, encoder: Encoder, cache: Path) -> np.ndarray:
     return made
 
 
-async def main(data: Path, model: Path, cache: Path) -> None:
-    """Make and keep all vectors."""
-    encoders = open_encoders(Settings(embedding_model_path=model), local_models())
-    encoder = encoders.start_encoder(None)
-    await encoder.ready(60)
-    for folder in sorted(path for path in data.iterdir() if path.is_dir()):
-        await vectors(read(folder), encoder, cache)
-    await encoders.close()
+@asynccontextmanager
+async def filled(
+    arguments: argparse.Namespace, corpora: Sequence[Corpus], merged: str | None = None
+) -> AsyncIterator[Services]:
+    """Services on an embedded engine with a collection per corpus, and one `merged` of all."""
+    async with opened(arguments.model) as services:
+        for corpus in corpora:
+            rows = await vectors(corpus, services.encoders.default, arguments.cache)
+            for name in filter(None, (corpus.name, merged)):
+                await fill(services, corpus, name, rows)
+        yield services
 
 
-if __name__ == "__main__":
-    import sys
-
-    asyncio.run(main(*map(Path, sys.argv[1:4])))
+async def fill(services: Services, corpus: Corpus, into: str, rows: np.ndarray) -> None:
+    """Write a corpus as whole documents (chunking off)."""
+    points, bm25 = services.store.points, services.store.bm25
+    await points.create(into, await services.store.blueprint(into))
+    services.catalog.forget(into)
+    target = await services.catalog.target(into)
+    batch = []
+    for (document, (title, text)), row in zip(corpus.documents.items(), rows, strict=True):
+        key = f"{corpus.name}/{document}"
+        metadata = corpus.metadata[document]
+        point = point_id(into, key, 0)
+        whole = Document(point, into, text, title=title or None, metadata=metadata, document=key)
+        sparse = bm25.encode_document(encoded_text(whole, TITLE_FACTOR), day_of(whole))
+        batch.append(Encoded(whole, row.tolist(), sparse))
+    for first in range(0, len(batch), 200):
+        await points.upsert(target, batch[first : first + 200])
+    services.catalog.forget(into)

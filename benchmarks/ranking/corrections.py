@@ -11,14 +11,16 @@ is named when the newer one is stored.
 import argparse
 import asyncio
 import json
-import tempfile
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from mcp_server_qdrant.app.opening import open_lazily
+sys.path.insert(0, str(Path(__file__).parents[1] / "lib"))
+
+from opened import opened
+
 from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.settings.environment import Settings
 
 CASES = Path(__file__).parent / "corrections.json"
 BEFORE, AFTER = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 9, 1, tzinfo=UTC)
@@ -31,12 +33,7 @@ async def main() -> None:
     parser.add_argument("--each", action="store_true", help="print the cases that go wrong")
     options = parser.parse_args()
     cases = json.loads(CASES.read_text())
-    with tempfile.TemporaryDirectory() as folder:
-        settings = Settings(
-            qdrant_local_path=Path(folder), embedding_model_path=options.model.resolve()
-        )
-        services = await open_lazily(settings)
-        await services.encoders.default.ready(60)
+    async with opened(options.model) as services:
         named = dict.fromkeys(cases, 0)
         for kind, some in cases.items():
             for n, (_, *texts) in enumerate(some):
@@ -57,7 +54,6 @@ async def main() -> None:
                 f"{kind}: the newer text is first in {first} of {len(some)}, "
                 f"the older one named in {named[kind]}"
             )
-        await services.close()
 
 
 if __name__ == "__main__":

@@ -12,18 +12,12 @@ every second query, with precision and recall on the others.
 """
 
 import asyncio
-import tempfile
-from pathlib import Path
 
 import numpy as np
-from corpora import Corpus, asked, vectors
-from run import fill
+from corpora import Corpus, asked, filled
 
-from mcp_server_qdrant.app.opening import open_lazily
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.qdrant.write.points import Points
-from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.tools.recall import LEAST, fits
 
 
@@ -55,14 +49,7 @@ def searched(corpora: list[Corpus], own: Corpus) -> list[str]:
 
 async def main() -> None:
     arguments, corpora = asked(__doc__, queries=200)
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        settings = Settings(qdrant_local_path=Path(folder), embedding_model_path=arguments.model)
-        services = await open_lazily(settings)
-        await services.encoders.default.ready(60)
-        points = Points(services.client, settings.qdrant_content_fields)
-        for corpus in corpora:
-            rows = await vectors(corpus, services.encoders.default, arguments.cache)
-            await fill(services, points, corpus, corpus.name, rows)
+    async with filled(arguments, corpora) as services:
         heads = ("AUROC", "weak there", "weak absent", "precision", "recall")
         heads += ("told there", "told absent")
         print(f"{'':14}" + "".join(f"{h:>12}" for h in (*heads, "fitted", "precision", "recall")))
@@ -82,7 +69,6 @@ async def main() -> None:
         for name, tables in families.items():
             if len(tables) > 1:
                 show(f"{name}, all", np.concatenate(tables))
-        await services.close()
 
 
 def precision(present: float, absent: float) -> float:

@@ -11,22 +11,14 @@ means of all sets, of recall too.
 
 import asyncio
 import math
-import tempfile
 from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
 
 import numpy as np
-from corpora import Corpus, asked, vectors
+from corpora import Corpus, asked, filled
 
-from mcp_server_qdrant.app.opening import open_lazily
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.datatypes import Algorithm, Document, LegQuery, Sparse, Target
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.core.notation import point_id
-from mcp_server_qdrant.core.writes import TITLE_FACTOR, Encoded
-from mcp_server_qdrant.ingest.encoding import day_of, encoded_text
-from mcp_server_qdrant.qdrant.write.points import Points
-from mcp_server_qdrant.settings.environment import Settings
 
 MERGED = "merged"
 Ranking = Sequence[str]
@@ -43,28 +35,6 @@ def ndcg(ranking: Ranking, grades: dict[str, int], depth: int = 10) -> float:
 def recall(ranking: Ranking, grades: dict[str, int], depth: int) -> float:
     """The share of the relevant documents that are among the first `depth`."""
     return len(grades.keys() & set(ranking[:depth])) / len(grades)
-
-
-async def fill(services: Services, points: Points, corpus: Corpus, into: str, rows: np.ndarray):
-    """Write a corpus as whole documents (chunking off)."""
-    await points.create(into, await services.store.blueprint(into))
-    services.catalog.forget(into)
-    target = await services.catalog.target(into)
-    bm25 = services.store.bm25
-    batch = []
-    for (document, (title, text)), row in zip(corpus.documents.items(), rows, strict=True):
-        key = f"{corpus.name}/{document}"
-        metadata = corpus.metadata[document]
-        point = point_id(into, key, 0)
-        whole = Document(point, into, text, title=title or None, metadata=metadata, document=key)
-        sparse = bm25.encode_document(encoded_text(whole, TITLE_FACTOR), day_of(whole))
-        batch.append(Encoded(whole, row.tolist(), sparse))
-        if len(batch) == 200:
-            await points.upsert(target, batch)
-            batch = []
-    if batch:
-        await points.upsert(target, batch)
-    services.catalog.forget(into)
 
 
 class Search:
@@ -153,15 +123,7 @@ def verdict(hybrid: np.ndarray, semantic: np.ndarray, keyword: np.ndarray) -> st
 
 async def main() -> None:
     arguments, corpora = asked(__doc__, queries=10_000)
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        settings = Settings(qdrant_local_path=Path(folder), embedding_model_path=arguments.model)
-        services = await open_lazily(settings)
-        await services.encoders.default.ready(60)
-        points = Points(services.client, settings.qdrant_content_fields)
-        for corpus in corpora:
-            rows = await vectors(corpus, services.encoders.default, arguments.cache)
-            await fill(services, points, corpus, corpus.name, rows)
-            await fill(services, points, corpus, MERGED, rows)
+    async with filled(arguments, corpora, MERGED) as services:
         search = Search(services, corpora)
         ways = {
             "together": search.together,
@@ -182,7 +144,6 @@ async def main() -> None:
             means[name] = table[:, 0]
             figures = [*means[name], *table.mean(axis=0)]
             print(f"{name:22}", *(f"{mean:10.3f}" for mean in figures), flush=True)
-        await services.close()
         print(verdict(*(means[f"{name}apart"] for name in ("", "semantic, ", "keyword, "))))
 
 

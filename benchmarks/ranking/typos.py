@@ -11,20 +11,15 @@ know.
 import asyncio
 import random
 import re
-import tempfile
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
-from corpora import Corpus, asked, vectors
-from run import fill, ndcg
+from corpora import Corpus, asked, filled
+from run import ndcg
 
-from mcp_server_qdrant.app.opening import open_lazily
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.qdrant.write.points import Points
-from mcp_server_qdrant.settings.environment import Settings
 
 SHARE = 0.3
 TITLES = 150
@@ -156,18 +151,7 @@ async def compare(services: Services, corpora: Sequence[Corpus], most: int, seed
 
 async def main() -> None:
     arguments, corpora = asked(__doc__, queries=10_000, seed=1)
-    with tempfile.TemporaryDirectory() as folder:
-        settings = Settings(
-            qdrant_local_path=Path(folder) / "engine",
-            qdrant_cache_path=Path(folder) / "cache",
-            embedding_model_path=arguments.model,
-        )
-        services = await open_lazily(settings)
-        await services.encoders.default.ready(60)
-        points = Points(services.client, settings.qdrant_content_fields)
-        for corpus in corpora:
-            rows = await vectors(corpus, services.encoders.default, arguments.cache)
-            await fill(services, points, corpus, corpus.name, rows)
+    async with filled(arguments, corpora) as services:
         targets = await services.catalog.resolve([corpus.name for corpus in corpora])
         began = time.perf_counter()
         await services.lexicon.vocabularies(targets)
@@ -175,7 +159,6 @@ async def main() -> None:
         words = {n: len(v) for n, v in (await services.lexicon.vocabularies(targets)).items()}
         print(f"vocabularies of {words} words in {time.perf_counter() - began:.1f} s")
         await compare(services, corpora, arguments.queries, arguments.seed)
-        await services.close()
 
 
 if __name__ == "__main__":

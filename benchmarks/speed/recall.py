@@ -28,12 +28,11 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "lib"))
 
 import corpus
 import servers
+from opened import opened
 
-from mcp_server_qdrant.app.opening import open_lazily
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.ingest.demo import NAMES, store_demo
-from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.tools.recall import Recall
 
 AT_ONCE = 300.0  # ms
@@ -46,13 +45,12 @@ BUSY = 2
 
 
 def recall(command: list[str], folder: Path, session: str, prompt: str) -> tuple[float, str]:
-    """Milliseconds of one prompt's hook, and what it prints."""
-    hook = {"hook_event_name": "UserPromptSubmit", "cwd": "/", "session_id": session}
+    """Milliseconds of one prompt's hook in this folder, and what it prints."""
+    hook = {"hook_event_name": "UserPromptSubmit", "cwd": str(folder), "session_id": session}
     told = json.dumps(hook | {"prompt": prompt})
+    asked = [*command, "recall", str(folder / "recall")]
     began = time.perf_counter()
-    done = subprocess.run(
-        [*command, "recall", str(folder)], input=told, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run(asked, input=told, capture_output=True, text=True, check=True)
     return (time.perf_counter() - began) * 1_000, done.stdout
 
 
@@ -92,30 +90,26 @@ async def tell(model: Path) -> bool:
     there = [one["prompt"] for one in sets["with_an_answer"]]
     demo = [one for one in json.loads(QUERIES.read_text("utf-8")) if one["category"] in KINDS]
     there += [one["query"] for one in demo][: 100 - len(there)]
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        settings = Settings(qdrant_local_path=Path(folder), embedding_model_path=model)
-        services = await open_lazily(settings)
-        await services.encoders.default.ready(60)
+    async with opened(model) as services:
         for name in NAMES:
             await store_demo(services.store, name)
         for note in sets["notes"]:
             await services.store.store(NewDocument(note), "memory", create=True)
 
-        async def opened() -> Services:
+        async def shared() -> Services:
             return services
 
-        recall, missed = Recall(opened), False
+        recall, missed = Recall(shared), False
         kinds = {"with an answer": there, "without one": sets["without"]}
         for kind, prompts in kinds.items():
             told = []
             for number, prompt in enumerate(prompts):
-                hook = {"hook_event_name": "UserPromptSubmit", "cwd": folder, "prompt": prompt}
+                hook = {"hook_event_name": "UserPromptSubmit", "cwd": "/", "prompt": prompt}
                 told.append(bool(await recall.tell(hook | {"session_id": f"{kind} {number}"})))
             halves = [sum(told[n::2]) / len(told[n::2]) for n in (0, 1)]
             print(f"{kind:16} told {halves[0]:.0%} of the first half, {halves[1]:.0%} of the other")
             answered = kind == "with an answer"
             missed |= halves[1] < TOLD if answered else halves[1] > IN_VAIN
-        await services.close()
     return missed
 
 
@@ -129,13 +123,14 @@ def measure(folder: Path, cache: Path, number: int, runs: int) -> bool:
     command = [sys.executable, "-P", "-m", "mcp_server_qdrant"]
     fill = [*command, "ingest", str(folder / "notes.jsonl"), "--collection", servers.COLLECTION]
     subprocess.run(fill, env=own, check=True, capture_output=True)
-    server = servers.StdioServer(command, own, folder, folder / "log")
+    # Texts of files are recalled only in the folder that their collection belongs to.
+    place = [*command, "describe", servers.COLLECTION, "--folder", str(folder)]
+    subprocess.run(place, env=own, check=True, capture_output=True)
     prompts = [" ".join(text.split()[:-2]) for text in texts]
 
     def figures(name: str, target: float) -> bool:
         rows = [
-            recall(command, folder / "recall", f"{name}-session-{n}", prompts[n % number])
-            for n in range(runs)
+            recall(command, folder, f"{name}-session-{n}", prompts[n % number]) for n in range(runs)
         ]
         times = sorted(one for one, _ in rows)
         p50, p95 = statistics.median(times), times[int(0.95 * (runs - 1))]
@@ -144,6 +139,7 @@ def measure(folder: Path, cache: Path, number: int, runs: int) -> bool:
         return p95 > target
 
     missed = figures("cold", COLD)
+    server = servers.StdioServer(command, own, folder, folder / "log")
     server.handshake()
     while not servers.complete(server.call("qdrant-find", {"query": texts[0]})):
         time.sleep(0.1)

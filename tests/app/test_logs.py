@@ -92,7 +92,6 @@ def test_a_value_with_spaces_is_not_taken_for_several_fields():
 
 FAILING = """
 import logging
-import threading
 from mcp_server_qdrant.app import logs
 logs.configure_for_command()
 logging.getLogger("mcp_server_qdrant.encoders.local.models").warning("no model")
@@ -111,7 +110,6 @@ def test_a_command_prints_warnings_but_for_those_that_its_own_error_repeats():
 
 CODE = """
 import logging
-import threading
 from mcp_server_qdrant.app import logs
 logs.configure("DEBUG", "json")
 logging.getLogger("mcp.server").debug("a whole message")

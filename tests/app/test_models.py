@@ -45,40 +45,34 @@ def test_prefixes_are_those_of_the_model():
     assert found.get("BAAI/bge-small-en").prefixes.query.startswith("Represent")
 
 
-async def made(collection: str = "notes", **values):
+LARGE, SMALL = "text-embedding-3-large", "text-embedding-3-small"
+
+
+@pytest.mark.parametrize(
+    ("values", "vector", "size", "model", "provider"),
+    [
+        ({"embedding_model": E5}, "fast-multilingual-e5-large", 1024, E5, "fastembed"),
+        (
+            {"embedding_provider": "openai", "embedding_model": LARGE},
+            *(LARGE, 3072, LARGE, "openai"),
+        ),
+        ({"collection_models": f"docs-*=openai:{SMALL}"}, SMALL, 1536, SMALL, "openai"),
+        ({"embedding_provider": "none"}, None, 0, "none", "none"),
+    ],
+)
+async def test_a_new_collection_has_the_vector_of_its_model_and_says_what_made_it(
+    values, vector, size, model, provider
+):
     settings = make_settings(**values)
-    registry = open_encoders(settings, Models())
-    return await blueprint(settings, registry, collection)
+    plan = await blueprint(settings, open_encoders(settings, Models()), "docs-x")
+    prefix = {"embedding_passage_prefix": "passage: "} if model == E5 else {}
+
+    assert (plan.vector, plan.size) == (vector, size)
+    assert plan.metadata.pop("created_by").startswith("mcp-server-qdrant ")
+    assert plan.metadata == {"embedding_model": model, "embedding_provider": provider} | prefix
 
 
-async def test_a_new_collection_says_what_made_it():
-    plan = await made(embedding_model=E5)
-
-    assert (plan.vector, plan.size) == ("fast-multilingual-e5-large", 1024)
-    assert plan.metadata["embedding_model"] == E5
-    assert plan.metadata["embedding_provider"] == "fastembed"
-    assert plan.metadata["embedding_passage_prefix"] == "passage: "
-
-
-async def test_a_new_collection_of_another_provider_has_a_vector_named_after_the_model():
-    plan = await made(embedding_provider="openai", embedding_model="text-embedding-3-large")
-
-    assert (plan.vector, plan.size) == ("text-embedding-3-large", 3072)
-    assert plan.metadata["embedding_provider"] == "openai"
-    assert "embedding_passage_prefix" not in plan.metadata
-
-
-async def test_a_new_collection_is_made_with_the_model_that_the_setting_names():
-    plan = await made("docs-x", collection_models="docs-*=openai:text-embedding-3-small")
-
-    assert (plan.vector, plan.size) == ("text-embedding-3-small", 1536)
-    assert plan.metadata["embedding_provider"] == "openai"
-
-
-async def test_without_a_provider_a_new_collection_has_no_dense_vector():
-    plan = await made(embedding_provider="none")
-
-    assert (plan.vector, plan.metadata["embedding_model"]) == (None, "none")
+def test_without_a_provider_the_default_encoder_says_so():
     assert encoders(embedding_provider="none").default.reason == NO_PROVIDER
 
 

@@ -5,7 +5,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
-from qdrant_client import models
 
 from mcp_server_qdrant.app.models import open_encoders
 from mcp_server_qdrant.app.services import Services, assemble
@@ -17,6 +16,7 @@ from tests.embedding_stub import Stub, served, words
 from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,
+    IDF,
     dense,
     empty_edge,
     find,
@@ -139,15 +139,21 @@ async def test_collections_of_several_models_are_searched_with_one_request_each(
     assert infos == {"notes": "acme/Bag", "docs-a": "small", "docs-b": "small"}
 
 
+async def theirs(services: Services, **more) -> None:
+    """A collection of another tool, with vectors of 8 dimensions."""
+    await foreign(
+        services.client,
+        "theirs",
+        {1: {"text": "roses need sun"}},
+        vectors={"v": COSINE.model_copy(update={"size": 8})},
+        values=lambda _: {"v": dense("roses need sun", 8)},
+        **more,
+    )
+
+
 async def test_a_model_of_another_size_is_explained_and_never_searched(opened, stub):
     async with opened() as services:
-        await foreign(
-            services.client,
-            "theirs",
-            {1: {"text": "roses need sun"}},
-            vectors={"v": COSINE.model_copy(update={"size": 8})},
-            values=lambda _: {"v": dense("roses need sun", 8)},
-        )
+        await theirs(services)
         await remember(services, "notes", "roses need sun")
         services.catalog.forget("theirs")
         page = await find(services, "roses", "*")
@@ -162,14 +168,7 @@ async def test_a_model_of_another_size_is_explained_and_never_searched(opened, s
 async def test_a_size_that_only_the_answer_tells_is_compared_before_the_search(opened, stub):
     """Nothing was encoded yet when the collection is looked up."""
     async with opened() as services:
-        await foreign(
-            services.client,
-            "theirs",
-            {1: {"text": "roses need sun"}},
-            vectors={"v": COSINE.model_copy(update={"size": 8})},
-            sparse={"bm25": models.SparseVectorParams(modifier=models.Modifier.IDF)},
-            values=lambda _: {"v": dense("roses need sun", 8)},
-        )
+        await theirs(services, sparse={"bm25": IDF})
         page = await find(services, "roses", "theirs")
 
     assert states(page) == {"theirs": "degraded"}

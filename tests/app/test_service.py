@@ -117,11 +117,8 @@ class Store:
 
 
 @pytest.fixture
-def store(tmp_path, monkeypatch) -> Store:
+def store(tmp_path, no_settings) -> Store:
     """An embedded store, searched by keywords."""
-    for names in environment.environment_names().values():
-        for name in names:
-            monkeypatch.delenv(name, raising=False)
     folders = {"QDRANT_LOCAL_PATH": str(tmp_path / "engine"), "QDRANT_CACHE_PATH": str(tmp_path)}
     return Store(folders | {"EMBEDDING_PROVIDER": "none"}, tmp_path)
 
@@ -132,60 +129,47 @@ def found(result: dict[str, Any]) -> set[str]:
 
 
 async def test_clients_of_different_settings_see_only_what_is_theirs(store, tmp_path):
-    (tmp_path / "billing").mkdir()
+    file = tmp_path / "config" / "mcp-server-qdrant" / ".env"
+    file.parent.mkdir(parents=True, mode=0o700)
+    file.write_text("QDRANT_COLLECTIONS=notes\n")
+    file.chmod(0o600)
     async with store.serving():
         owner = await store.client()
         for name in ("notes", "secrets"):
             await owner.call("qdrant-store", information=f"Of {name}: blue", collection_name=name)
         narrow = await store.client(QDRANT_COLLECTIONS="notes")
+        by_file = await store.client(XDG_CONFIG_HOME=str(tmp_path / "config"))
         reader = await store.client(QDRANT_READ_ONLY="true")
+        clients = (owner, narrow, by_file, reader)
         tools = [
-            {tool["name"] for tool in (await one.request("tools/list"))["tools"]}
-            for one in (owner, narrow, reader)
+            {tool["name"] for tool in (await one.request("tools/list"))["tools"]} for one in clients
         ]
         asked = {"query": "blue", "collections": ["*"]}
-        seen = [found(await one.call("qdrant-find", **asked)) for one in (owner, narrow, reader)]
+        seen = [found(await one.call("qdrant-find", **asked)) for one in clients]
         refused = await narrow.call("qdrant-delete", ids=["x"], collection_name="secrets")
-        ends = [await one.end() for one in (owner, narrow, reader)]
+        ends = [await one.end() for one in clients]
 
-    assert ["qdrant-store" in names for names in tools] == [True, True, False]
-    assert seen == [{"notes", "secrets"}, {"notes"}, {"notes", "secrets"}]
+    assert ["qdrant-store" in names for names in tools] == [True, True, True, False]
+    assert seen == [{"notes", "secrets"}, {"notes"}, {"notes"}, {"notes", "secrets"}]
     assert refused["isError"]
-    assert ends == [[{"exit": 0}]] * 3
+    assert ends == [[{"exit": 0}]] * 4
 
 
-async def test_each_client_is_in_its_own_folder(store, tmp_path):
-    for name in ("billing", "garden"):
-        (tmp_path / name).mkdir()
+async def test_days_are_those_of_each_clients_time_zone(store):
     async with store.serving():
-        own = {"COLLECTION_NAME": "notes"}
-        one = await store.client(**own, folder=tmp_path / "billing", QDRANT_FOLDER=str(tmp_path))
-        two = await store.client(folder=tmp_path / "garden")
-        first, second = [
-            (await client.call("qdrant-store", information="A text"))["structuredContent"]
-            for client in (one, two)
+        clients = [await store.client(TZ=zone) for zone in ("Europe/Berlin", "America/Toronto")]
+        moment = {"metadata": {"created_at": "2026-11-27T23:30:00Z"}, "collection_name": "notes"}
+        await clients[0].call("qdrant-store", information="The crane is mended.", **moment)
+        found = [
+            await one.call("qdrant-find", query="crane", since="2026-11-28") for one in clients
         ]
-        await one.end(), await two.end()
+        refused = await clients[0].call("qdrant-find", query="crane", since="03/04/2026")
+        for one in clients:
+            await one.end()
 
-    assert (first["collection"], second["collection"]) == ("notes", "memory")
-
-
-async def test_the_settings_file_in_the_configuration_folder_of_a_client_is_its_own(
-    store, tmp_path
-):
-    own = tmp_path / "config" / "mcp-server-qdrant"
-    own.mkdir(parents=True, mode=0o700)
-    (own / ".env").write_text("QDRANT_COLLECTIONS=notes\n")
-    (own / ".env").chmod(0o600)
-    async with store.serving():
-        owner = await store.client()
-        for name in ("notes", "secrets"):
-            await owner.call("qdrant-store", information=f"Of {name}: blue", collection_name=name)
-        narrow = await store.client(XDG_CONFIG_HOME=str(tmp_path / "config"))
-        seen = found(await narrow.call("qdrant-find", query="blue", collections=["*"]))
-        await owner.end(), await narrow.end()
-
-    assert seen == {"notes"}
+    dates = [[hit["date"] for hit in page["structuredContent"]["results"]] for page in found]
+    assert dates == [["2026-11-28"], []]
+    assert "may be 2026-04-03 or 2026-03-04" in refused["content"][0]["text"]
 
 
 async def test_clients_of_the_same_settings_share_their_services(store):

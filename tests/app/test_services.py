@@ -1,3 +1,7 @@
+import json
+
+import pytest
+
 from tests.support import memory_services, remember
 
 GERMAN = [
@@ -6,6 +10,13 @@ GERMAN = [
     "Wir können den Kahn auch in die Halle legen, dass eine Plane nicht gebraucht wird.",
 ]
 ENGLISH = ["The ledger has been closed, which would have been done before with that account."] * 3
+
+
+@pytest.mark.parametrize("reads", [True, False])
+async def test_a_server_that_only_reads_keeps_no_folder_in_sync(reads, tmp_path):
+    sources = json.dumps({str(tmp_path): "things"})
+    async with memory_services(sync_sources=sources, qdrant_read_only=reads) as services:
+        assert services.background.status().keys() == (set() if reads else {"things"})
 
 
 async def test_a_collection_is_described_without_stop_words_of_its_own_language():

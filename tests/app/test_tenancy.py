@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -85,83 +84,6 @@ async def test_what_others_insert_changes_nothing_in_my_results(house):
         assert ids(pages) == ids(before)
         assert relevances(pages) == pytest.approx(relevances(before), abs=1e-6)
     assert len(relevances(before)) == 80
-
-
-async def test_a_tenant_sees_and_changes_its_own_earlier_versions_alone(house):
-    red, blue = house.of("red"), house.of("blue")
-    for one, words in ((red, "red"), (blue, "blue")):
-        for text in ("first", "second", "third"):
-            await remember(one, "notes", f"{words} {text}", id="x")
-    theirs = await blue.history.versions("x")
-
-    assert [one.document.text for one in theirs] == ["blue second", "blue first"]
-    for wanted in (theirs[0].id, "x@2020-01-01", *(str(p) for p in [theirs[0].document.id])):
-        found = await red.history.version(wanted)
-        assert found is None or found.document.text.startswith("red")
-    assert await red.history.erase("x") == 2
-    assert await red.history.versions() == []
-    assert await blue.history.versions("x") == theirs
-    assert (await blue.history.version(theirs[1].id)).document.text == "blue first"
-    for one in (red, blue):
-        assert await one.catalog.names() == ("notes",)
-
-
-async def test_what_a_collection_is_about_is_made_of_own_texts(house):
-    red, blue = house.of("red"), house.of("blue")
-    await remember(blue, "notes", *["zebrafish budget"] * 2, "zebrafish plan")
-    await remember(red, "notes", "copper bridge", "copper garden")
-    for services in (red, blue):
-        await services.describe_collections(["notes"])
-        await services.lexicon.settled()
-    (ours,), (theirs,) = (
-        await red.describe_collections(["notes"]),
-        await blue.describe_collections(["notes"]),
-    )
-
-    assert ours.description == "copper, bridge, garden"
-    assert theirs.description == "zebrafish, budget, plan"
-
-
-async def test_tags_and_spelling_are_of_own_texts(house):
-    red, blue = house.of("red"), house.of("blue")
-    await remember(blue, "notes", "zebrafish budget", "quixotic plan", tags=("obsidian",))
-    await remember(red, "notes", "the garden plan", "lettuce first", tags=("green",))
-
-    page = await find(red, "zebrafsh obsidian letuce", "notes", explain=True)
-    await red.lexicon.settled()
-    again = await find(red, "zebrafsh obsidian letuce", "notes", explain=True)
-
-    assert [one.to for one in again.corrections] == ["lettuce"]
-    assert set(texts(page)) | set(texts(again)) == {"the garden plan", "lettuce first"}
-    assert "obsidian" not in str(again.results)
-    assert (await red.pipeline.understanding.tags.facets("notes", 9)) in (
-        [("tags", "green")],
-        [("tags", "green"), ("metadata.tags", "green")],
-    )
-
-
-async def test_a_tenant_hears_of_better_matches_in_its_own_texts_alone(house):
-    house.values["collection_name"] = "notes"
-    house.tenants = house.anew()
-    red, blue = house.of("red"), house.of("blue")
-    await remember(red, "notes", "moss of the river in the shade", "piano of alpha")
-    await remember(red, "both", "garden of delta")
-    for name in ("both", "theirs"):
-        await remember(blue, name, "copper bridge river", "falcon of delta")
-
-    before = await find(red, "copper bridge river")
-    await remember(red, "mine", "copper bridge river", "falcon of delta")
-    after = await find(red, "copper bridge river")
-
-    assert [note.split(":")[0] for note in before.notes] == ["Weak matches only"]
-    assert [one.document.collection for one in after.results if one.elsewhere] == ["mine"]
-
-
-async def test_caches_on_disk_are_of_one_tenant(house):
-    red, blue = house.of("red"), house.of("blue")
-
-    if isinstance(house.engine, EdgeClient):  # nothing is kept of a trial
-        assert red.lexicon.path(Path(), "notes") != blue.lexicon.path(Path(), "notes")
 
 
 async def test_new_collections_index_whose_a_point_is(house):

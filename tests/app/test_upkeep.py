@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from mcp_server_qdrant.app.services import assemble
-from mcp_server_qdrant.app.upkeep import check_visible
 from mcp_server_qdrant.app.upkeep import open_engine_at as engine_at
-from mcp_server_qdrant.core.errors import DiskFull, RequestError
+from mcp_server_qdrant.core.errors import DiskFull
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.ingest.collections.copying import import_local_mode
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
@@ -174,15 +173,6 @@ async def test_servers_that_start_at_once_import_once(tmp_path):
         assert len(await points(one)) == len(TEXTS)
         made = [c for each in (one, two, three) for c in each.calls if c[0] == "create_collection"]
         assert made == [("create_collection", "notes")]
-
-
-@pytest.mark.parametrize("name", ["other", "notes-old"])
-def test_commands_keep_to_the_allowed_collections(name):
-    settings = make_settings(qdrant_collections=("notes*", "-*-old"))
-    check_visible("notes-new", settings)
-
-    with pytest.raises(RequestError, match="is not among QDRANT_COLLECTIONS"):
-        check_visible(name, settings)
 
 
 async def test_a_folder_of_local_mode_is_the_embedded_engines_once_it_is_imported(tmp_path):

@@ -3,7 +3,6 @@
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ import pytest
 
 from mcp_server_qdrant.ingest.demo import NAMES
 from tests import forked
-from tests.e2e.raw import clean_environment, settings_of
+from tests.e2e.raw import COMMAND, clean_environment, settings_of
 from tests.listening import await_answer, free_port
 
 WIDE, PHONE = {"width": 1440, "height": 960}, {"width": 390, "height": 844}
@@ -50,7 +49,7 @@ class Served:
 
     def start(self) -> None:
         self.process = forked.Popen(
-            [sys.executable, "-P", "-m", "mcp_server_qdrant", "--transport", "streamable-http"],
+            [*COMMAND, "--transport", "streamable-http"],
             env=clean_environment(self.env | {"FASTMCP_PORT": str(self.port)}),
             cwd=self.folder,
             stdin=subprocess.DEVNULL,

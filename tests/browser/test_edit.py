@@ -10,7 +10,7 @@ import pytest
 from mcp import Client
 
 from tests.browser.conftest import Served
-from tests.browser.test_page import ask, settled, shot, titles
+from tests.browser.test_page import ask, settled, titles
 from tests.e2e.raw import settings_of
 
 PANEL = "#passage"
@@ -159,7 +159,6 @@ def test_typed_text_is_dropped_neither_unasked_nor_for_somebody_elses_change(pag
     tool(served.address, "qdrant-store", information="Theirs: a shorter manual.", **where)
     page.get_by_role("button", name="Save", exact=True).click()
     page.get_by_text("Somebody else has changed this text").wait_for()
-    shot(page, "conflict")
     assert page.locator("#edit-text").input_value() == "Zebra words"
     page.locator("summary", has_text="Their text").click()
     assert page.get_by_text("Theirs: a shorter manual.").is_visible()

@@ -1,25 +1,15 @@
 """What a person sees and does on the page /viz."""
 
 import json
-import os
-import sys
-from pathlib import Path
 
 import pytest
 
 from mcp_server_qdrant.evaluation.labels import read_labels
-from tests import forked
 from tests.browser.conftest import PATIENCE, PHONE, Served, laid_out
-from tests.e2e.raw import clean_environment
+from tests.e2e.raw import run
 
-SHOTS = os.environ.get("MCP_SCREENSHOTS")  # a folder, for somebody who wants to look
 QUERY = "certificate ran out and nobody noticed"
 FIRST = "Review of the outage of 5 April"
-
-
-def shot(page, name, **options):
-    if SHOTS:
-        page.screenshot(path=str(Path(SHOTS) / f"{name}.png"), **options)
 
 
 def settled(page):
@@ -87,7 +77,6 @@ def spot(page, which):
 def test_before_a_query_there_are_collections_questions_and_the_newest(start):
     page = start()
     page.locator(".newest li").first.wait_for()
-    shot(page, "home")
     assert canvas(page, "points") == "111"
     assert (canvas(page, "hits"), canvas(page, "rest-opacity")) == ("0", "0.85")
     assert page.locator(".tile h3").all_inner_texts() == ["homelab", "meetings", "recipes"]
@@ -154,7 +143,6 @@ def test_a_search_shows_results_in_the_servers_order_their_reasons_and_their_pla
     panel.get_by_text("Certbot had renewed it").wait_for()
     assert "meetings" in panel.locator("dl").inner_text()
     assert "outage" in panel.locator("dl").inner_text()
-    shot(page, "passage")
     page.keyboard.press("Escape")
     assert not panel.is_visible()
 
@@ -163,7 +151,6 @@ def test_a_search_shows_results_in_the_servers_order_their_reasons_and_their_pla
     names = titles(page)
     page.keyboard.press("j")
     page.locator("#passage h2", has_text=names[1]).wait_for()
-    shot(page, "panel")
     assert page.locator("canvas").first.is_visible()
     assert not page.locator("#results").is_visible()
     assert page.locator("#passage header .count").inner_text() == f"2 of {len(names)}"
@@ -254,7 +241,6 @@ def test_the_map_has_layouts_colours_and_titles_and_its_points_are_pointed_at(st
     assert 3 <= values.count() <= 9
     assert "others" in page.locator("#legend").inner_text()
     assert page.locator("figcaption .key:visible").count() == 1
-    shot(page, "tags")
 
     page.get_by_role("radio", name="PCA").check()
     assert "% of the variance is shown" in notes.inner_text()
@@ -274,7 +260,6 @@ def test_the_map_has_layouts_colours_and_titles_and_its_points_are_pointed_at(st
     plot.focus()
     page.keyboard.press("Shift+ArrowLeft")
     page.wait_for_url("**at=**0.48**")
-    shot(page, "three")
     address = page.url
     page.reload()
     page.wait_for_selector("canvas[data-layout='3-D']")
@@ -314,7 +299,6 @@ def test_a_region_opens_by_key_or_click_and_an_address_holds_a_search_kept_to_it
     assert names.first.evaluate("one => one === document.activeElement")
 
     label = open_region(page)
-    shot(page, "region")
     assert label["text"].split()[0] in title.inner_text()
     assert region.locator(".open").count() > 0
     ask(page)
@@ -374,11 +358,7 @@ def test_thumbs_can_be_taken_back_and_are_what_eval_reads(start, served: Served,
     assert len(labels[0].ids) == 1
     assert labels[0].collections == ("*",)
     assert sorted(json.loads(path.read_text())[0]["expect"]["ids"].values()) == [0, 1]
-    done = forked.run(
-        [sys.executable, "-P", "-m", "mcp_server_qdrant", "eval", "--queries", str(path)],
-        env=clean_environment(served.env),
-        timeout=180,
-    )
+    done = run(served.env, "eval", "--queries", path)
     assert done.returncode == 0, done.stderr
     assert "hybrid" in done.stdout
 
@@ -408,7 +388,6 @@ def test_what_is_gone_weak_or_not_there_is_one_sentence_and_the_page_recovers(
     alert.filter(has_text="The server does not answer.").wait_for()
     page.get_by_text("There are no results: the search failed.").wait_for()
     assert titles(page) == []
-    shot(page, "error")
     served.start()
     found = page.locator(".hit h3", has_text="Backups: restic")
     late = alert.filter(has_text="no answer in time")  # a busy machine, and an engine that is cold
@@ -492,7 +471,6 @@ def test_a_phone_shows_everything_without_scrolling_sideways(start):
     ask(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     assert titles(page)[0] == FIRST
-    shot(page, "phone", full_page=True)
     settings(page)
     assert page.locator("#algorithm").is_visible()
     page.get_by_role("button", name="Close the settings").click()
@@ -500,7 +478,6 @@ def test_a_phone_shows_everything_without_scrolling_sideways(start):
     page.locator(".hit .open").first.click()
     page.locator("#passage .text").wait_for()
     page.locator("#passage").evaluate("one => one.scrollTo(0, one.scrollHeight)")
-    shot(page, "sheet")
     for name in ("h2", "[aria-label=Close]"):
         assert 0 <= page.locator(f"#passage {name}").bounding_box()["y"] < 100
     page.get_by_role("button", name="Close").click()
@@ -535,7 +512,6 @@ def test_axe_finds_nothing(start, scheme):
     page.get_by_role("link", name="Search").click()
     ask(page)
     page.get_by_role("button", name="Answers the query:").first.click()
-    shot(page, f"results-{scheme}", full_page=True)
     settings(page)
     change(page, lambda: page.locator("#meaning").select_option("0.7"))
     page.wait_for_selector("#results:not(.stale)")

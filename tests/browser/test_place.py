@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.browser.conftest import PHONE, WIDE, Served
-from tests.browser.test_page import FIRST, QUERY, ask, settings, settled, shot, start, titles
+from tests.browser.test_page import FIRST, QUERY, ask, settings, settled, start, titles
 
 LAPTOP = {"width": 1280, "height": 800}
 TABLET = {"width": 1000, "height": 900}
@@ -59,20 +59,6 @@ def test_an_address_holds_query_settings_and_open_text_and_back_and_forward_walk
     settled(page)
 
 
-def test_the_bare_address_leads_to_the_page_which_loads_its_modules_together(browser, served):
-    page = browser.new_page()
-    page.goto(served.address)
-    assert page.url.startswith(f"{served.address}/viz")
-    page.locator(".tile").first.wait_for()
-    answer = page.request.get(f"{served.address}/viz")
-    named = answer.headers["link"].split(", ")
-    loaded = page.evaluate("performance.getEntriesByType('resource').map(one => one.name)")
-    modules = [one.rpartition("/")[2] for one in loaded if one.endswith(".js")]
-
-    assert sorted(modules) == sorted(one.removeprefix("<viz/").partition(">")[0] for one in named)
-    page.close()
-
-
 def test_from_1200_pixels_results_stand_beside_the_map_below_a_switch_shows_one_of_both(start):
     page = start()
     ask(page)
@@ -104,7 +90,6 @@ def test_texts_are_listed_filtered_and_sorted_without_a_query(start):
     page.get_by_role("link", name="Texts").click()
     rows = page.locator("#texts-list tbody tr")
     rows.first.wait_for()
-    shot(page, "texts")
     assert "43 texts" in page.locator("#texts-about").inner_text()
     page.locator("#sieve").get_by_label("Collection").select_option("recipes")
     page.locator("tr[data-collection='homelab']").first.wait_for(state="detached")
@@ -175,7 +160,6 @@ def test_an_empty_store_helps_and_fills_by_itself(browser, served, tmp_path):
         page.unroute("**/viz/api/setup")
         page.reload()
         page.get_by_role("button", name="Load three demo collections").wait_for()
-        shot(page, "empty")
         assert f"{empty.address}/mcp" in page.locator("pre").first.inner_text()
         page.get_by_role("button", name="Load three demo collections").click()
         page.locator(".tile h3", has_text="recipes").wait_for(timeout=120_000)

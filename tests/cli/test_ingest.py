@@ -40,10 +40,16 @@ def test_an_engine_that_is_away_is_status_1(invoke):
     assert "cannot be reached" in done.stderr
 
 
-def test_texts_without_vectors_are_told():
-    assert "Only keywords find these texts" in "".join(
-        summary(Report(pending=True), "notes", dry_run=False)
-    )
+@pytest.mark.parametrize(
+    ("report", "sentence"),
+    [
+        (Report(pending=True), "Only keywords find these texts"),
+        (Report(), "no files to read here"),
+        (Report(texts=1), "; 1 text in"),
+    ],
+)
+def test_what_is_unusual_is_explained(report, sentence):
+    assert sentence in "".join(summary(report, "notes", dry_run=False))
 
 
 def test_the_summary_counts_and_names_every_file_that_is_not_there():
@@ -74,8 +80,3 @@ def test_a_dry_run_names_what_would_be_done():
         "  ~ n/b",
         "  - n/c",
     ]
-
-
-def test_nothing_at_all_is_explained():
-    assert "no files to read here" in "".join(summary(Report(), "notes", dry_run=False))
-    assert "; 1 text in" in "".join(summary(Report(texts=1), "notes", dry_run=False))

@@ -90,18 +90,11 @@ def test_wrong_requests_end_with_2_and_one_sentence(run, tmp_path):
         (("describe", "notes"), "Give a text, --folder or --expires."),
         (("describe", "notes", "--folder", str(tmp_path / "no")), "no is not a folder."),
         (("init", "--client", "vscode", "--recall", "--yes"), "--recall needs --client claude"),
+        (("accept-loss", "nowhere"), "There is no collection 'nowhere'."),
     ):
         code, out, err = run(*arguments)
         assert (code, out) == (2, ""), err
         assert sentence in err.splitlines()[-1]
-
-
-def test_an_engine_that_is_not_there_ends_with_1(run):
-    code, out, err = run("upgrade", "notes", QDRANT_LOCAL_PATH="", QDRANT_URL="http://127.0.0.1:9")
-
-    assert (code, out) == (1, "")
-    assert len(err.splitlines()) == 1
-    assert "cannot be reached" in err
 
 
 def test_the_allow_list_holds_for_commands_too(run, tmp_path):
@@ -113,6 +106,8 @@ def test_the_allow_list_holds_for_commands_too(run, tmp_path):
     assert code == 2
     assert "QDRANT_COLLECTIONS" in err
 
+    assert run("accept-loss", "notes", QDRANT_COLLECTIONS="other*")[0] == 2
+    assert run("describe", "notes", "Facts of all kinds")[:2] == (0, "notes: described.\n")
     code, _, err = run("describe", "zzz", "moss")
 
     assert (code, err.split("zzz")[1]) == (2, "'. Did you mean 'notes'?\n")
@@ -136,6 +131,7 @@ def test_read_only_holds_for_commands_too(run, tmp_path):
     for arguments in (
         ("upgrade", "notes"),
         ("rebuild",),
+        ("accept-loss", "notes"),
         ("restore", str(tmp_path)),
         ("copy", "notes", "--from", str(tmp_path / "official")),
     ):
@@ -163,6 +159,13 @@ def test_an_export_needs_no_permission_to_write_and_respects_the_allow_list(run,
     assert not (tmp_path / "other").exists()
 
 
+def test_only_the_embedded_engine_is_rebuilt(run):
+    code, out, err = run("rebuild", QDRANT_URL="http://127.0.0.1:9", QDRANT_LOCAL_PATH="")
+
+    assert (code, out) == (2, "")
+    assert "QDRANT_URL names a server" in err
+
+
 def test_a_damaged_store_is_rebuilt_as_doctor_advises(run, tmp_path):
     folder = tmp_path / "engine"
     asyncio.run(leave(tmp_path / "official"))
@@ -185,10 +188,3 @@ def test_a_damaged_store_is_rebuilt_as_doctor_advises(run, tmp_path):
     assert len([*(folder / "damaged").iterdir()]) == 1
     assert run("rebuild", QDRANT_COLLECTIONS="other*")[1].startswith("The damaged files")
     assert "-> mcp-server-qdrant rebuild" not in run("doctor", **alone)[1]
-
-
-def test_only_the_embedded_engine_is_rebuilt(run):
-    code, out, err = run("rebuild", QDRANT_URL="http://127.0.0.1:9", QDRANT_LOCAL_PATH="")
-
-    assert (code, out) == (2, "")
-    assert "QDRANT_URL names a server" in err

@@ -201,11 +201,7 @@ def test_the_end_of_a_command_is_its_status_and_sentence(command, error, status,
 
 
 def test_an_error_of_ours_is_one_sentence(command):
-    def work():
-        with frame.reporting_errors():
-            raise RequestError("There is none.")
-
-    command(work)
+    command(frame.reporting_errors()(failing(RequestError("There is none."))))
 
     assert Visitor().run("sync") == (2, "", "mcp-server-qdrant: There is none.\n")
 
@@ -310,6 +306,7 @@ def test_the_log_of_a_command_goes_to_its_visitor_unless_it_is_muted(command, qu
 
 
 async def served(lines, tell, work, command) -> int:
+    """The exit status of a command that is asked for over a connection."""
     command(work)
     visit.install_streams()
     hello = {"argv": ["sync"], "terminal": {"out": False, "err": False, "columns": 80}}

@@ -32,6 +32,28 @@ FRAMES = json.loads(
 )
 
 
+@pytest.mark.parametrize("asked", [ASKED, "shed key", "Finde den Schlüssel des Schuppens."])
+def test_a_short_prompt_is_one_too_and_headings_and_adjectives_may_name_the_question(asked):
+    rules = RULES.split("\n\n")[1]
+    chat = f"User: when does the market open?\nAssistant: At eight.\n\n{RULES}\n"
+
+    assert len(rules) + len(asked) < SHORT
+    assert extract_question(f"{rules}\n\n{asked}") == asked
+    assert extract_question(f"{rules}\n\n## User\n{asked}") == asked
+    assert extract_question(f"{chat}\nCurrent question: {asked}") == asked
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Thanks! Your support means a lot to me. You are right: never give up.",
+        "Shed\n\nThe key of the shed hangs in the hall. It is made of brass.",
+    ],
+)
+def test_short_prose_is_searched_as_it_is(text):
+    assert extract_question(text) == text
+
+
 @pytest.mark.parametrize("rules", [RULES, GERMAN], ids=["English", "German"])
 @pytest.mark.parametrize(
     "asked",

@@ -1,21 +1,16 @@
 """How long the work under way may still take, and who asked for it."""
 
-import asyncio
-
 import pytest
 
 from mcp_server_qdrant.core.context import (
     MOMENT,
     READ,
     Caller,
-    caller,
     caller_details,
     calling,
-    current_connection,
     expand_scopes,
     seconds_left,
     serving_client,
-    serving_connection,
     within,
 )
 
@@ -35,33 +30,12 @@ def test_after_the_end_a_call_has_a_moment_and_not_all_of_its_own_time():
         assert seconds_left() == MOMENT
 
 
-def test_the_inner_end_counts_inside():
-    with within(10):
-        with within(5):
-            assert seconds_left() <= 5
-        assert seconds_left() > 5
-
-
-def test_caller_and_visitor_are_known_inside_a_call_only():
-    with calling(ANA), serving_connection(7):
-        assert (caller(), current_connection()) == (ANA, 7)
-
-    assert (caller(), current_connection()) == (None, None)
-
-
 def test_who_speaks_is_the_program_and_the_caller_as_far_as_they_are_known():
     assert caller_details() == {}
     with serving_client(("cursor", "1.2")):
         assert caller_details() == {"client": "cursor", "version": "1.2"}
         with calling(ANA):
             assert caller_details() == {"client": "cursor", "version": "1.2", "caller": "ana"}
-
-
-async def test_tasks_and_threads_of_a_call_are_made_for_its_caller():
-    with calling(ANA):
-        task = asyncio.create_task(asyncio.to_thread(caller))
-
-    assert await task is ANA
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,10 @@ NOW = datetime(2026, 11, 29, 1, 30, tzinfo=UTC)
         ("March", "2027-04-01T00:00:00Z"),
         ("November", "2026-12-01T00:00:00Z"),
         ("Two weeks", "2026-12-13T01:30:00Z"),
+        ("the end of the month", "2026-12-01T00:00:00Z"),
+        ("End of next month", "2027-01-01T00:00:00Z"),
+        ("until the end of the year", "2027-01-01T00:00:00Z"),
+        ("by end of March", "2027-04-01T00:00:00Z"),
         ("Never", ""),
     ],
 )
@@ -42,7 +46,18 @@ def test_an_end_is_a_length_of_time_or_a_date_with_its_whole_day(said, end):
 
 @pytest.mark.parametrize(
     "said",
-    ["soon", "90", "2026-02-30", "2026-11-28", "0 days", "3 days ago", "last friday", "last May"],
+    [
+        "soon",
+        "90",
+        "the end",
+        "end of time",
+        "2026-02-30",
+        "2026-11-28",
+        "0 days",
+        "3 days ago",
+        "last friday",
+        "last May",
+    ],
 )
 def test_what_is_no_time_or_past_is_refused(said):
     with pytest.raises(RequestError, match=r"^expires is "):

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from subprocess import PIPE, Popen
+from subprocess import DEVNULL, PIPE, CompletedProcess, Popen
 from typing import Any
 
 from filelock import FileLock
@@ -17,7 +17,10 @@ from mcp_server_qdrant.hosting.reach import guess_path
 from mcp_server_qdrant.hosting.rendezvous import Rendezvous
 from tests import forked
 from tests.hosts import alive
+from tests.listening import await_answer, free_port
 from tests.qdrant_server import URL, lent
+
+COMMAND = (sys.executable, "-P", "-m", "mcp_server_qdrant")
 
 
 class RawServer:
@@ -102,6 +105,12 @@ class RawServer:
         self.process.stdout.close()
         self.process.stderr.close()
         return status, log
+
+
+def run(env: dict[str, str], *words: object, cwd: Path | None = None) -> CompletedProcess[str]:
+    """Run a command of ours to its end."""
+    command = [*COMMAND, *map(str, words)]
+    return forked.run(command, env=clean_environment(env), cwd=cwd, timeout=180)
 
 
 def clean_environment(env: dict[str, str]) -> dict[str, str]:
@@ -197,3 +206,25 @@ def ended(folder: Path) -> FileLock:
     """Lock a folder and end its service; no other starts while the lock is held."""
     _signal(service_pid(folder), signal.SIGTERM)
     return FileLock(folder / "store.lock", timeout=60, poll_interval=0.002)
+
+
+@contextlib.contextmanager
+def serving(env: dict[str, str], transport: str, cwd) -> Iterator[tuple[str, Popen]]:
+    """A server process that answers, and its address."""
+    port = free_port()
+    process = forked.Popen(
+        [*COMMAND, "--transport", transport],
+        env=clean_environment(env | {"FASTMCP_PORT": str(port)}),
+        cwd=cwd,
+        stderr=PIPE,
+        stdin=DEVNULL,
+    )
+    address = f"http://127.0.0.1:{port}"
+    try:
+        await_answer(address, process)
+        yield address, process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        process.wait(timeout=30)
+        process.stderr.close()

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx
 from mcp.shared.exceptions import MCPError
 
 from mcp_server_qdrant.core.notation import point_ids_of
 from mcp_server_qdrant.http.auth.tokens import add_token, digest, new_token
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from tests.e2e.test_http import serving
+from tests.e2e.raw import serving
 from tests.listening import client_of
 from tests.qdrant_server import SERVER, URL
 
@@ -152,6 +153,19 @@ def plain(answer: str) -> str:
     answer = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z?", "TIME", answer)
     answer = re.sub(r"(revision\W+)[0-9a-f]{16}", r"\1VERSION", answer)
     return re.sub(r"\d+\.\d{6,}", lambda found: f"{float(found[0]):.6f}", answer)
+
+
+LIST = {"name": "qdrant-collections", "arguments": {}}
+CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": LIST}
+
+
+def post(url: str, token: str, body: Any = CALL, **headers: str) -> tuple[int, str]:
+    """Status and text of one request with a token; a GET if `body` is None."""
+    accept = "application/json, text/event-stream"
+    sent = {"Accept": accept, **headers, "Authorization": f"Bearer {token}"}
+    method = "GET" if body is None else "POST"
+    answer = httpx.request(method, url, headers=sent, json=body, timeout=60)
+    return answer.status_code, answer.text
 
 
 def leaked(answer: str, calls: list[tuple[str, Any]]) -> list[str]:

@@ -9,19 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests import forked
-from tests.e2e.raw import RawServer, clean_environment, end_service, service_pid, text_of
+from tests.e2e.raw import RawServer, end_service, run, service_pid, text_of
 
 pytestmark = pytest.mark.model(False)
 
 ALONE = {"QDRANT_SHARE_PROCESS": "false"}
 IN_USE = "in use by another process"
-
-
-def started(env: dict[str, str], cwd: Path) -> "subprocess.CompletedProcess[str]":
-    """A server whose input ends at once."""
-    command = [sys.executable, "-P", "-m", "mcp_server_qdrant"]
-    return forked.run(command, env=clean_environment(env), cwd=cwd, timeout=60)
 
 
 def stored(server: RawServer, text: str) -> dict:
@@ -85,7 +78,7 @@ def test_on_a_full_disk_nothing_starts_and_a_sentence_says_why(env, tmp_path, sm
     with suppress(OSError), ballast.open("wb", buffering=0) as file:
         while file.write(bytes(4096)):
             pass
-    done = started(env, tmp_path)
+    done = run(env, cwd=tmp_path)  # a server whose input ends at once
     ballast.unlink()
     after = RawServer(env, tmp_path)
     found = texts(after)

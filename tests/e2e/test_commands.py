@@ -1,7 +1,6 @@
 """Commands while a server of the same folder runs: its service does their work."""
 
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,12 +9,11 @@ import httpx
 import pytest
 
 from tests import forked
-from tests.e2e.raw import RawServer, clean_environment, service_pid, text_of
-from tests.e2e.test_http import serving
+from tests.e2e import raw
+from tests.e2e.raw import COMMAND, RawServer, clean_environment, service_pid, serving, text_of
 
 pytestmark = pytest.mark.model(False)
 
-COMMAND = (sys.executable, "-P", "-m", "mcp_server_qdrant")
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -32,11 +30,7 @@ def client(request, env, tmp_path) -> Iterator[RawServer]:
 
 @pytest.fixture
 def run(env, tmp_path) -> Run:
-    def run(*words: object, **more: str) -> subprocess.CompletedProcess[str]:
-        given = {"env": clean_environment(env | more), "cwd": tmp_path, "timeout": 120}
-        return forked.run([*COMMAND, *map(str, words)], **given)
-
-    return run
+    return lambda *words, **more: raw.run(env | more, *words, cwd=tmp_path)
 
 
 def test_what_is_ingested_is_found_at_once_and_its_versions_are_listed(client, run, env, tmp_path):

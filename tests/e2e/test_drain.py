@@ -12,8 +12,7 @@ import httpx
 import pytest
 from mcp.client import Client
 
-from mcp_server_qdrant.http.serving import BODY
-from tests.e2e.test_http import serving
+from tests.e2e.raw import serving
 from tests.qdrant.rest_stub import RestServer, rest_server
 from tests.support import HELLO
 
@@ -136,24 +135,6 @@ async def test_a_second_signal_ends_it_at_once(engine, tmp_path):
                 await call
 
     assert status == 128 + signal.SIGTERM
-
-
-async def test_bodies_beyond_the_limit_are_refused_for_real(engine, tmp_path):
-    async def chunks():
-        for _ in range(40):
-            yield bytes(BODY // 32)
-
-    with serving(settings(engine), "streamable-http", tmp_path) as (address, _):
-        async with httpx.AsyncClient(base_url=address, headers=ACCEPT) as http:
-            chunked = await http.post("/mcp", content=chunks())
-            whole = await http.post("/mcp", content=bytes(BODY + 1))
-            async with finding(address, engine):
-                health = await http.get("/metrics")
-                engine.release.set()
-
-    assert (chunked.status_code, whole.status_code) == (413, 413)
-    assert health.status_code == 200
-    assert "mcp_qdrant_calls_under_way 1.0" in health.text
 
 
 async def test_lines_of_the_log_are_json_with_ids_and_without_contents(engine, tmp_path):

@@ -1,51 +1,27 @@
 """The command as a person calls it: what it prints, writes and returns."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
-import pytest
+from tests.e2e.raw import RawServer, run
 
-from tests import forked
-from tests.e2e.raw import RawServer, clean_environment, settings_of
-
-COMMAND = (sys.executable, "-P", "-m", "mcp_server_qdrant")
-KEY, PARCEL = "The key is under the flower pot.", "Your parcel with the lamp is late."
-
-
-def evaluate(env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess:
-    """Run the command."""
-    return forked.run([*COMMAND, "eval", *arguments], env=clean_environment(env), timeout=120)
+NOTES = {
+    "key": ("The key is under the flower pot.", "house"),
+    "parcel": ("Your parcel with the lamp is late.", "mail"),
+}
+QUERIES = [
+    {"query": "key flower pot", "expect": {"ids": ["key"]}, "category": "plain"},
+    {"query": "late parcel", "expect": {"tags": ["mail"]}, "category": "tags"},
+]
 
 
-@pytest.fixture
-def queries(tmp_path: Path) -> str:
-    """Labelled queries of the two notes that `fill` stores."""
-    path = tmp_path / "queries.json"
-    rows = [
-        {"query": "key flower pot", "expect": {"ids": ["key"]}, "category": "plain"},
-        {"query": "late parcel", "expect": {"tags": ["mail"]}, "category": "tags"},
-    ]
-    path.write_text(json.dumps(rows), "utf-8")
-    return str(path)
-
-
-@pytest.fixture(scope="module")
-def filled(tmp_path_factory, model_dir: Path, one_cache: Path) -> dict[str, str]:
-    """The settings of a server that holds two notes."""
-    folder = tmp_path_factory.mktemp("filled")
-    env = settings_of(folder, model_dir, one_cache)
-    server = RawServer(env, folder)
-    for text, name, tag in ((KEY, "key", "house"), (PARCEL, "parcel", "mail")):
+def test_the_tables_go_to_stdout_and_every_figure_to_the_json_file(env, tmp_path):
+    server = RawServer(env, tmp_path)
+    for name, (text, tag) in NOTES.items():
         server.call("qdrant-store", information=text, id=name, tags=[tag], collection_name="notes")
     assert server.close()[0] == 0
-    return env
-
-
-def test_the_tables_go_to_stdout_and_every_figure_to_the_json_file(filled, tmp_path, queries):
-    out = tmp_path / "out.json"
-    done = evaluate(filled, "--queries", queries, "--json", str(out))
+    queries, out = tmp_path / "queries.json", tmp_path / "out.json"
+    queries.write_text(json.dumps(QUERIES), "utf-8")
+    done = run(env, "eval", "--queries", queries, "--json", out)
     told = json.loads(out.read_text("utf-8"))
 
     assert (done.returncode, done.stderr) == (0, "")

@@ -1,21 +1,15 @@
 """Five assistants on one folder: what each of them starts is a pipe to one service."""
 
 import random
-import subprocess
 import threading
-from pathlib import Path
 
 import pytest
 
-from tests.e2e.raw import RawServer, kill_service, service_pid, text_of
+from tests.e2e.raw import RawServer, kill_service, text_of
 
 pytestmark = pytest.mark.model(False)
 
 CLIENTS = 5
-HEAVY = (
-    *("onnxruntime", "tokenizers", "fastembed", "huggingface_hub", "py_rust_stemmers"),
-    *("qdrant_edge", "numpy", "pydantic_core"),
-)
 
 
 def at_once(servers: list[RawServer], call) -> list:
@@ -40,23 +34,6 @@ def store(server: RawServer, key: str) -> bool:
 
 def find(server: RawServer, query: str = "what is known") -> dict:
     return server.call("qdrant-find", query=query, collections=["facts"])
-
-
-def loaded(server: RawServer) -> list[str]:
-    """What the process has loaded of the libraries that take memory."""
-    maps = Path(f"/proc/{server.process.pid}/maps").read_text()
-    return [name for name in HEAVY if f"/{name}/" in maps or f"/{name}." in maps]
-
-
-def test_what_a_client_starts_holds_neither_models_nor_an_engine(env, tmp_path):
-    server = RawServer(env, tmp_path, popen=subprocess.Popen)
-    assert server.hello["result"]["serverInfo"]["name"] == "mcp-server-qdrant"
-    assert store(server, "one")
-    assert "collections" not in find(server)["structuredContent"]
-
-    assert loaded(server) == []
-    assert service_pid(tmp_path / "engine") not in (None, server.process.pid)
-    server.close()
 
 
 def test_clients_that_start_at_once_start_one_service(env, tmp_path):

@@ -4,17 +4,14 @@ import os
 import pty
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests import forked
-from tests.e2e.raw import RawServer, clean_environment
+from tests.e2e.raw import COMMAND, RawServer, clean_environment, run
 
 pytestmark = pytest.mark.model(False)
-
-COMMAND = (sys.executable, "-P", "-m", "mcp_server_qdrant")
 
 
 @pytest.fixture
@@ -25,14 +22,6 @@ def notes(tmp_path: Path) -> Path:
     (folder / "parcel.md").write_text("# Parcel\n\nYour parcel with the lamp is late.\n")
     (folder / "photo.jpg").write_bytes(b"\xff\xd8\xff\0")
     return folder
-
-
-def run(env: dict[str, str], *arguments: object) -> subprocess.CompletedProcess[str]:
-    return forked.run(
-        [*COMMAND, *map(str, arguments)],
-        env=clean_environment(env),
-        timeout=120,
-    )
 
 
 def test_a_folder_is_searchable_after_ingest_and_in_step_after_sync(env, tmp_path, notes):

@@ -1,10 +1,8 @@
 """That a model does not know a language is said where a text is stored, once, and by doctor."""
 
 import json
-import subprocess
-import sys
 
-from tests.e2e.raw import RawServer, clean_environment, text_of
+from tests.e2e.raw import RawServer, run, text_of
 from tests.qdrant_server import EITHER_ENGINE
 
 pytestmark = EITHER_ENGINE
@@ -26,10 +24,7 @@ def test_a_german_text_is_said_to_be_unknown_to_an_english_model(env, tmp_path):
         ]
     finally:
         server.close()
-    command = [sys.executable, "-P", "-m", "mcp_server_qdrant", "doctor", "--json"]
-    done = subprocess.run(  # noqa: PLW1510  # it may find problems
-        command, env=clean_environment(env), capture_output=True, text=True, cwd=tmp_path
-    )
+    done = run(env, "doctor", "--json", cwd=tmp_path)
     said = [one for one in json.loads(done.stdout) if one["check"] == "language"]
 
     assert [UNKNOWN in one for one in answers] == [False, True, False]

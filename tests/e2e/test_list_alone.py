@@ -27,7 +27,16 @@ def test_each_is_named_in_the_list_and_a_folder_is_followed_by_the_command_told(
     tools = {one["name"]: one for one in agent.request("tools/list", {})["result"]["tools"]}
     listed = json.dumps(tools["qdrant-store"])
 
-    for word in ("pinned", "open", "from the web", "description", "folder", "follow", "restores"):
+    for word in (
+        "pinned",
+        "open",
+        "from the web",
+        "project (or all)",
+        "description",
+        "folder",
+        "follow",
+        "restores",
+    ):
         assert word in listed, word
     assert tools["qdrant-store"]["annotations"]["readOnlyHint"] is False
     assert tools["qdrant-collections"]["annotations"]["readOnlyHint"] is True
@@ -103,7 +112,8 @@ def test_a_folder_below_an_allowed_one_is_followed_until_the_agent_ends_it(env, 
     page = found(server)
     server.close()
 
-    assert "command" in outside
+    command = ["mcp-server-qdrant", "init", "--folder", f"{private}=notes"]
+    assert shlex.split(outside["command"]) == command
     assert "private" not in page
     assert told["structuredContent"]["followed"] is True
     assert "follow=false ends that" in text_of(told)

@@ -90,12 +90,3 @@ def test_a_lost_segment_is_told_by_every_answer_until_it_is_accepted(env, tmp_pa
     assert "collections" not in search(server)["structuredContent"]
     assert "missing" not in text_of(server.call("qdrant-collections"))
     server.close()
-
-
-def test_what_is_accepted_must_be_there(env, tmp_path):
-    stored(env, tmp_path).close()
-
-    assert run(env, "accept-loss", "fcts")[0] == 2
-    assert run(env, "describe", "facts", "Facts of all kinds")[:2] == (0, "facts: described.\n")
-    assert run(env | {"QDRANT_READ_ONLY": "true"}, "accept-loss", "facts")[0] == 2
-    assert run(env | {"QDRANT_COLLECTIONS": "other*"}, "accept-loss", "facts")[0] == 2

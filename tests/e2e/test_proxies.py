@@ -21,9 +21,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from mcp_server_qdrant.http.auth.tokens import add_token, digest, new_token
-from tests.e2e.test_http import serving
-from tests.listening import free_port
+from tests.e2e.raw import serving
+from tests.listening import free_port, make_tokens
 from tests.support import HELLO
 
 pytestmark = pytest.mark.model(False)
@@ -126,8 +125,8 @@ def running(command: list[str], address: str, folder: Path) -> Iterator[None]:
 @pytest.fixture
 def behind(env, tmp_path):
     """Settings of a server that a proxy stands in front of, and a token for it."""
-    file, token = tmp_path / "tokens.yaml", new_token()
-    add_token(file, {"name": "ana", "sha256": digest(token), "scopes": ["read"]})
+    file = tmp_path / "tokens.yaml"
+    token = make_tokens(file, ana="read")["ana"]
     tokens = {"AUTH_MODE": "token", "AUTH_TOKENS_FILE": str(file)}
     log = {"LOG_FORMAT": "json", "FASTMCP_LOG_LEVEL": "INFO"}
     return env | tokens | log | {"FASTMCP_ALLOWED_HOSTS": HOST}, token
@@ -184,7 +183,7 @@ def test_the_server_starts_as_the_service_says(env, tmp_path):
     unit.read_string(text)
     pairs = [line.split("=", 2)[1:] for line in text.splitlines() if line[:12] == "Environment="]
     own = {"AUTH_TOKENS_FILE": str(tmp_path / "tokens.yaml"), "HOME": str(tmp_path)}
-    add_token(tmp_path / "tokens.yaml", {"name": "ana", "sha256": "a" * 64, "scopes": ["read"]})
+    make_tokens(tmp_path / "tokens.yaml", ana="read")
     _, option, transport = shlex.split(unit["Service"]["ExecStart"])
 
     with serving(env | dict(pairs) | own, transport, tmp_path) as (address, process):

@@ -4,22 +4,19 @@ import json
 import os
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import pytest
 
-from mcp_server_qdrant.cli.clients import CLIENTS
 from mcp_server_qdrant.hosting.reach import guess_path
-from tests import forked
-from tests.e2e.raw import RawServer, clean_environment
+from tests.e2e.raw import RawServer, clean_environment, run
 from tests.qdrant_server import EITHER_ENGINE
 from tests.test_distribution import PLUGIN
 
 pytestmark = EITHER_ENGINE
 
-COMMAND = [sys.executable, "-P", "-m", "mcp_server_qdrant"]
 DECIDED = "The billing service runs on Postgres 17, since the team knows it."
 ASKED = "on which database does the billing service run?"
 FITS = "Fits this prompt:"
@@ -36,14 +33,14 @@ class Person:
 
     def run(self, *words: str) -> str:
         """What a command of ours prints."""
-        done = forked.run([*COMMAND, *words], env=self.env, timeout=120)
+        done = run(self.env, *words)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def told(self, hooks: dict, event: str, folder: Path, session: str, **more: str) -> str:
-        """What it prints that is to print something: on a busy machine it may have to try again."""
+    def told(self, *asked: Any, **more: str) -> str:
+        """What `hook` prints once it prints something, for which a busy machine may need time."""
         until = monotonic() + 120
-        while not (page := self.hook(hooks, event, folder, session, **more)):
+        while not (page := self.hook(*asked, **more)):
             assert monotonic() < until, "nothing was told"
         return page
 
@@ -51,12 +48,8 @@ class Person:
         """What the one hook of an event prints; the client's environment has no setting of ours."""
         ((one,),) = (group["hooks"] for group in hooks[event])
         told = {"hook_event_name": event, "session_id": session, "cwd": str(folder), **more}
-        return self.piped(one["command"], told, folder)
-
-    def piped(self, command: str, told: dict, folder: Path) -> str:
-        """What a hook's command prints, as a client runs it in that folder."""
         done = subprocess.run(
-            command,
+            one["command"],
             shell=True,
             input=json.dumps(told),
             env=self.shell,
@@ -129,70 +122,6 @@ def test_the_hooks_that_init_writes_tell_what_fits_while_a_server_runs(person, e
     person.run("init", "--client", "claude-code", "--no-recall", "--yes")
     left = json.loads(settings.read_text())["hooks"]
     assert {event: groups for event, groups in left.items() if groups} == mine["hooks"]
-
-
-# What these clients write to a hook beside the event, by their documents; their own directory.
-COMMON = {"transcript_path": None, "session_id": "s1"}
-CODEX = COMMON | {"model": "gpt-5.5", "permission_mode": "default"}
-GEMINI = COMMON | {"timestamp": "2026-11-29T10:00:00Z"}
-CURSOR = {"conversation_id": "s1", "generation_id": "g", "cursor_version": "3.20.17"} | COMMON
-
-
-@pytest.mark.parametrize(
-    ("flag", "file", "start", "prompt", "more"),
-    [
-        ("codex", ".codex/hooks.json", "SessionStart", "UserPromptSubmit", CODEX),
-        ("cursor", ".cursor/hooks.json", "sessionStart", None, CURSOR),
-        ("gemini-cli", ".gemini/settings.json", "SessionStart", "BeforeAgent", GEMINI),
-    ],
-)
-def test_the_hooks_of_other_clients_answer_in_the_form_of_each(
-    person, flag, file, start, prompt, more
-):
-    folder = person.home / "billing"
-    notes(folder, database=DECIDED, colours="Invoices are printed in blue.")
-    person.run("init", "--client", flag, "--recall", "--folder", str(folder), "--yes")
-    hooks = json.loads((person.home / file).read_text())["hooks"]
-    read = {"codex": tomllib.loads, "gemini-cli": json.loads, "cursor": json.loads}[flag]
-    client = CLIENTS[flag]
-    held = read((person.home / client.file[2:]).read_text())
-    place = {"workspace_roots": [str(folder)]} if flag == "cursor" else {"cwd": str(folder)}
-
-    def run(event: str, **own: str) -> str:
-        (one,) = hooks[event]
-        (one,) = one.get("hooks", [one])
-        told = {"hook_event_name": event, **more, **place, **own}
-        return person.piped(one["command"], told, person.home if flag == "cursor" else folder)
-
-    def told(event: str, **own: str) -> str:
-        until = monotonic() + 120
-        while not (said := run(event, **own)):
-            assert monotonic() < until, "nothing was told"
-        answer = json.loads(said)
-        if flag == "cursor":
-            assert answer.keys() == {"additional_context"}
-            return answer["additional_context"]
-        context = answer["hookSpecificOutput"].pop("additionalContext")
-        assert answer == {"hookSpecificOutput": {"hookEventName": event}}
-        return context
-
-    assert [run(event) for event in hooks if event in (start, prompt)] == [""] * len(hooks)
-    server = RawServer(held[client.section]["qdrant"]["env"], folder)
-    try:
-        server.call("qdrant-find", query="invoices")
-        pages = [told(start)]
-        if prompt:
-            asked = {"session_id": "s2", "prompt": ASKED}
-            pages.append(told(prompt, **asked))
-            nothing = run(prompt, **(asked | {"prompt": "rename all of the test classes please"}))
-            assert nothing == ""
-    finally:
-        server.close()
-
-    assert "New here:" in pages[0]
-    assert DECIDED in pages[0]
-    assert pages[-1].startswith("Stored notes, recalled by mcp-server-qdrant")
-    assert prompt is None or FITS in pages[1]
 
 
 def test_a_hook_starts_no_engine(person, env):

@@ -8,8 +8,8 @@ import httpx
 import pytest
 from mcp.client import Client
 
+from tests.e2e.raw import serving
 from tests.e2e.test_drain import ACCEPT, engine, settings  # noqa: F401
-from tests.e2e.test_http import serving
 from tests.support import HELLO
 
 pytestmark = pytest.mark.model(False)

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.raw import RawServer, text_of
-from tests.e2e.test_background import told
-from tests.e2e.test_ingest import run
+from tests.e2e.raw import RawServer, run, text_of
 from tests.made_secrets import KINDS, SECRETS
 from tests.made_sessions import PROJECT, answered, asked, exchange, lines, written
 
@@ -25,6 +23,14 @@ def projects(tmp_path: Path) -> Path:
     folder = tmp_path / "projects"
     written(folder, exchange(0, "Why does the pump stop?", "Its float is stuck."))
     return folder
+
+
+def told(server: RawServer, sentence: str) -> None:
+    """Wait until `qdrant-collections` says that."""
+    until = time.monotonic() + 120
+    while sentence not in (text := text_of(server.call("qdrant-collections"))):
+        assert time.monotonic() < until, text
+        time.sleep(0.01)
 
 
 def found(server: RawServer, query: str) -> str:

@@ -22,10 +22,10 @@ from tests.e2e.tenancy import (
     differences,
     environment,
     leaked,
+    post,
     store,
     world,
 )
-from tests.e2e.test_auth import post
 
 IDS = list(BLUE_IDS.values())
 EXACT = {"key": "tenant", "match": {"value": "blue"}}
@@ -310,7 +310,7 @@ def header_faults(one: World, headers: dict[str, str]) -> list[str]:
             "_meta": {"tenant": "blue", "claims": {"tenant": "blue"}},
         },
     }
-    _, _, said = post(f"{one.address}/mcp", one.tokens["red"], headers.items(), body)
+    _, said = post(f"{one.address}/mcp", one.tokens["red"], body, **headers)
     assert said
     return leaked(said, [])
 
@@ -319,7 +319,7 @@ def figure_faults(one: World) -> list[object]:
     """Who gets the figures of all tenants, and should not."""
     place, refused = f"{one.address}/metrics", "and without a tenant."
     found = {who: post(place, one.tokens[who], body=None) for who in ("red", "list", "nobody")}
-    wrong = [who for who in ("red", "list") if found[who][0] != 403 or refused not in found[who][2]]
+    wrong = [who for who in ("red", "list") if found[who][0] != 403 or refused not in found[who][1]]
     return [*wrong, *([] if found["nobody"][0] == 200 else ["nobody"])]
 
 
@@ -363,7 +363,7 @@ def page_faults(peopled: Peopled) -> dict[str, list[object]]:
         )
         assert first[0] not in (404, 405)  # there is such a call
         statuses = [] if first[0] == second[0] else [first[0], second[0]]
-        found[f"page: {call} {asked}"] = [*statuses, *leaked(first[2], [("", asked)])]
+        found[f"page: {call} {asked}"] = [*statuses, *leaked(first[1], [("", asked)])]
     return found
 
 

@@ -108,3 +108,109 @@ def test_a_text_of_another_program_or_from_the_web_is_said_to_be(agent, env, pla
     assert [one["id"] for one in filtered] == [theirs]
     assert "by " in listed
     assert sorted(told["collections"][0]["stored_by"]) == ["claude-code", "cursor"]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "other"),
+    [
+        (
+            "Billing uses SQLite.",
+            "The billing database was moved to Postgres 16.",
+            "The oak in the garden is old.",
+        ),
+        (
+            "Backups are kept for a week.",
+            "Backups are kept for three months since the audit.",
+            "Ana plays the cello.",
+        ),
+        (
+            "Our office is at Lindenweg 4.",
+            "Our office is at Hafenstrasse 22.",
+            "The rent is due on the third.",
+        ),
+    ],
+)
+def test_a_text_that_says_otherwise_names_what_it_may_correct(
+    agent: Agent, place: str, before: str, now: str, other: str
+) -> None:
+    old = agent.store(before, place)
+    text, unrelated = agent.ask("store", information=other, collection_name=place)
+    told, done = agent.ask("store", information=now, collection_name=place)
+
+    assert "near" not in unrelated, text
+    assert old in [one["id"] for one in done["near"]]
+    assert f"id {old}" in told
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        (
+            "what database does billing use",
+            [
+                "Billing uses SQLite.",
+                "The billing database was moved to Postgres 16.",
+                "Billing database: upgraded to Postgres 17.",
+            ],
+        ),
+        (
+            "which CI do we use",
+            [
+                "CI runs on Jenkins.",
+                "We migrated CI to GitHub Actions.",
+                "CI is on Buildkite now.",
+            ],
+        ),
+        (
+            "what is my favourite tea",
+            [
+                "My favourite tea is Earl Grey.",
+                "My favourite tea is Lapsang Souchong.",
+                "My favourite tea is Darjeeling.",
+            ],
+        ),
+        (
+            "Was trinke ich morgens?",
+            [
+                "Ich trinke morgens Kaffee.",
+                "Ich trinke morgens jetzt grünen Tee.",
+                "Statt Tee trinke ich morgens nur noch Wasser.",
+            ],
+        ),
+    ],
+)
+def test_what_is_newer_and_says_otherwise_comes_first_and_is_marked(
+    agent: Agent, place: str, query: str, said: list[str]
+) -> None:
+    for text in said:
+        agent.store(text, place)
+    found = agent.find(query, place)
+
+    assert [one["text"] for one in found] == said[::-1]
+    assert [one["in_time"] for one in found] == ["newest of 3", "older", "older"]
+
+
+@pytest.mark.parametrize(
+    ("query", "said", "near"),
+    [
+        (
+            "what is the wifi password of the office",
+            "The wifi password of the office is tulip.",
+            "The wifi of the office is slow in the afternoon.",
+        ),
+        (
+            "who leads the design team",
+            "Nora leads the design team.",
+            "The design team meets in the blue room.",
+        ),
+    ],
+)
+def test_what_is_newer_and_only_on_the_same_topic_stays_behind(
+    agent: Agent, place: str, query: str, said: str, near: str
+) -> None:
+    for text in (said, near):
+        agent.store(text, place)
+    found = agent.find(query, place)
+
+    assert [one["text"] for one in found] == [said, near]
+    assert "in_time" not in found[0]

@@ -5,7 +5,6 @@ import json
 import random
 import shutil
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ import pytest
 
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from tests import forked
-from tests.e2e.raw import RawServer, clean_environment, ended, kill_service
+from tests.e2e.raw import COMMAND, RawServer, clean_environment, ended, kill_service
 from tests.local_mode import files, leave
 from tests.support import corpus
 
@@ -35,7 +34,7 @@ def official(tmp_path_factory) -> Path:
 
 def command(env: dict[str, str], *arguments: str) -> "subprocess.Popen[str]":
     return forked.Popen(
-        [sys.executable, "-P", "-m", "mcp_server_qdrant", *arguments],
+        [*COMMAND, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=clean_environment(env),

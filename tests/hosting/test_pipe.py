@@ -2,7 +2,6 @@
 
 import io
 import itertools
-import json
 import os
 import signal
 import socket
@@ -15,7 +14,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from mcp_server_qdrant import __version__
 from mcp_server_qdrant.hosting import pipe, reach
 from mcp_server_qdrant.hosting.pipe import LOST, ask_recall, run_command
 from mcp_server_qdrant.hosting.rendezvous import PROTOCOL
@@ -29,7 +27,6 @@ from mcp_server_qdrant.hosting.pipe import run_stdio
 run_stdio(sys.argv[2:], ["--transport", "stdio"], sys.argv[1] or None)
 print("in this process")
 """
-ASK = b'{"id": 1, "method": "ping"}\n'
 
 
 def started(folder: Path, service: list[str], env_file: str = "", **options) -> subprocess.Popen:
@@ -45,20 +42,6 @@ def served(tmp_path) -> Iterator[Service]:
     service = Service(tmp_path)
     yield service
     service.stop()
-
-
-def test_a_client_is_served_from_its_first_line_to_the_end_of_its_input(tmp_path):
-    with started(tmp_path, command(tmp_path), env={"QDRANT_READ_ONLY": "1"}) as process:
-        out, err = process.communicate(ASK, PATIENCE)
-    hello = json.loads((tmp_path / "hello.json").read_text())
-    (pid,) = (tmp_path / "starts").read_text().split()
-    os.kill(int(pid), signal.SIGKILL)
-
-    assert (process.returncode, err) == (0, b"starting\n")
-    assert json.loads(out)["result"] == {"pid": int(pid)}
-    assert hello["variables"]["QDRANT_READ_ONLY"] == "1"
-    assert (hello["kind"], hello["version"]) == ("stdio", __version__)
-    assert (hello["folder"], hello["argv"]) == (str(tmp_path), ["--transport", "stdio"])
 
 
 def test_a_service_is_started_with_the_settings_file(tmp_path):

@@ -28,7 +28,7 @@ from mcp_server_qdrant.hosting.reach import (
     start,
 )
 from mcp_server_qdrant.hosting.rendezvous import PROTOCOL, rendezvous_path
-from tests.hosting.service import PATIENCE, Service, command
+from tests.hosting.service import Service
 
 APP = "mcp-server-qdrant"
 
@@ -149,11 +149,8 @@ def test_a_line_is_handed_on_once_it_is_whole():
 
 
 @pytest.mark.parametrize("line", [b"", b"no", b"[]", b"7", b"[" * 100_000, b'"\xff', b"null"])
-def test_a_line_that_is_no_object_is_an_empty_one(line):
+def test_a_line_is_an_object_with_a_mark_and_broken_bytes_too_or_an_empty_one(line):
     assert parse_object(line) == {}
-
-
-def test_an_object_may_have_a_mark_before_it_and_broken_bytes_in_it():
     assert parse_object(b'\xef\xbb\xbf{"a": "\xff"}') == {"a": "\ufffd"}
 
 
@@ -232,18 +229,6 @@ def test_what_cannot_be_started_is_an_error_of_the_system():
         start(["/nowhere/python"])
 
 
-def test_a_program_serves_once_it_has_said_so(tmp_path):
-    line, found = connect_when_ready(start(command(tmp_path)))
-    with line:
-        line.sendall(hello("stdio", [], None))
-        line.sendall(b'{"id": 1, "method": "ping"}\n')
-        answer = json.loads(line.makefile().readline())
-    os.kill(found.pid, 9)
-    reach._children.pop().wait(PATIENCE)
-
-    assert answer["result"] == {"pid": found.pid}
-
-
 def test_a_service_that_yields_is_awaited_until_it_has_gone(tmp_path, monkeypatch):
     service = Service(tmp_path)
     naps = []
@@ -283,12 +268,6 @@ def test_a_broken_stderr_is_no_fault(monkeypatch):
     reach.write_stderr("x")
     monkeypatch.setattr(reach, "sys", SimpleNamespace(stderr=None))
     reach.write_stderr("x")
-
-
-def test_a_shell_that_asks_for_completions_is_known(monkeypatch):
-    assert not reach.completing()
-    monkeypatch.setenv("_MCP_SERVER_QDRANT_COMPLETE", "bash_complete")
-    assert reach.completing()
 
 
 def test_a_file_that_is_none_is_no_fault(tmp_path):

@@ -9,13 +9,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from queue import Queue
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from mcp_server_qdrant.core.errors import UNSURE
-from mcp_server_qdrant.hosting import reach, rendezvous
+from mcp_server_qdrant.hosting import reach
 from mcp_server_qdrant.hosting.reach import Ended
 from mcp_server_qdrant.hosting.relay import STOPPED, STOPPED_OFTEN, Relay
 from mcp_server_qdrant.hosting.rendezvous import Rendezvous
@@ -289,14 +288,6 @@ def test_a_call_whose_service_dies_again_and_again_is_answered(stage):
     assert stage.starts == 4
 
 
-def test_a_service_that_dies_without_a_call_is_started_again(stage):
-    stage.begin()
-    stage.kill()
-    stage.next_visitor()
-
-    assert stage.visitor.hear()["method"] == "initialize"
-
-
 def test_one_that_dies_while_it_starts_is_started_again(stage, monkeypatch):
     deaths = [reach.Died(1), reach.Died(1)]
 
@@ -450,18 +441,6 @@ def test_a_service_that_talks_before_it_listens_is_heard(stage):
     telling.join(PATIENCE)
     stage.visitor.hear(), stage.visitor.hear()
     assert [stage.visitor.hear() for _ in long] == long
-
-
-def test_it_is_the_same_over_loopback(tmp_path, monkeypatch):
-    monkeypatch.setattr(rendezvous, "sys", SimpleNamespace(platform="win32"))
-    windows = SimpleNamespace(platform="win32", stderr=None)
-    monkeypatch.setattr(reach, "sys", windows)
-    stage = Stage(tmp_path)
-    stage.begin()
-    stage.visitor.order(exit=0)
-
-    assert stage.client.end() == 0
-    stage.close()
 
 
 def test_each_call_has_one_answer_whenever_services_are_killed(tmp_path, real_hosts, rounds):

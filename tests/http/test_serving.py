@@ -8,7 +8,6 @@ import pytest
 
 from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.core.errors import ConfigError
-from mcp_server_qdrant.http.auth.tokens import add_token, digest, new_token
 from mcp_server_qdrant.http.limits import Load, caller_key
 from mcp_server_qdrant.http.monitor import Monitor
 from mcp_server_qdrant.http.serving import (
@@ -20,6 +19,7 @@ from mcp_server_qdrant.http.serving import (
 )
 from tests.asgi import Exchange
 from tests.listening import listening as listening_on
+from tests.listening import make_tokens
 from tests.support import HELLO, make_settings
 
 LOCAL = ["localhost", "127.0.0.1", "127.8.8.8", "::1"]
@@ -62,9 +62,8 @@ async def test_healthz_answers_without_engine_or_model(transport):
 
 
 async def test_one_caller_cannot_open_all_sessions(tmp_path):
-    file, tokens = tmp_path / "tokens.yaml", [new_token(), new_token()]
-    for name, token in zip("ab", tokens, strict=True):
-        add_token(file, {"name": name, "sha256": digest(token), "scopes": ["read"]})
+    file = tmp_path / "tokens.yaml"
+    tokens = [*make_tokens(file, a="read", b="read").values()]
     settings = make_settings(auth_mode="token", auth_tokens_file=file)
     monitor = Monitor(settings)
     monitor.load = Load(sessions=6)

@@ -67,16 +67,6 @@ def before(**fields) -> Document:
     return Document(id=1, collection="c", text="old", **fields)
 
 
-def test_what_is_left_out_stays_and_what_is_given_counts():
-    old = before(metadata={"a": 1}, title="Old", tags=("x",), source="s")
-
-    new = NewDocument("new", title="New", tags=())
-    kept = replace(new, metadata={"a": 1}, source="s")
-
-    assert keep_omitted(new, old) == (kept, ("metadata", "source"))
-    assert keep_omitted(new, None) == (new, ())
-
-
 def test_what_the_old_metadata_said_goes_with_it():
     said = {"name": "Old", "url": "s", "tags": ["x"]}
     old = before(metadata=said, title="Old", tags=("x",), source="s")

@@ -80,7 +80,6 @@ async def test_a_text_that_is_corrected_meanwhile_stays(services):
     left = await services.store.points.first("notes", "b1")
 
     assert (done.points, done.changed) == (2, 1)
-    assert left is not None
     assert left.text == "corrected"
 
 
@@ -111,7 +110,6 @@ async def test_what_no_reader_sees_of_a_replaced_text_does_not_take_the_text_alo
     left = await services.store.points.first("notes", "long")
 
     assert (done.points, done.partly) == (0, ())
-    assert left is not None
     assert left.text == "a short one"
 
 
@@ -120,7 +118,6 @@ async def test_a_text_that_lacks_parts_does_not_take_the_place_of_its_whole_vers
 ):
     await remember(services, "notes", LONG, id="long")
     head = await services.store.points.first("notes", "long")
-    assert head is not None
     whole = await services.store.history.keep(head, deleted=True)
     second = services.store.points.part_ids(head, 1, 1)
     await engine.delete("notes", second)
@@ -130,7 +127,6 @@ async def test_a_text_that_lacks_parts_does_not_take_the_place_of_its_whole_vers
 
     version = await services.history.version(str(whole.id))
 
-    assert version is not None
     assert version.document.text == LONG
 
 
@@ -144,7 +140,6 @@ async def test_of_two_servers_that_write_one_text_neither_loses_what_was_acknowl
                 await remember(other, "notes", "theirs", id="x")
             else:
                 seen = await other.store.points.first("notes", "x")
-                assert seen is not None
                 await other.revision.revise(seen, Changes(title="theirs"))
 
         before_the_swap(one, write)
@@ -152,7 +147,6 @@ async def test_of_two_servers_that_write_one_text_neither_loses_what_was_acknowl
         now = await one.store.points.first("notes", "x")
         versions = await one.history.versions("x")
 
-    assert now is not None
     assert now.text == "ours"
     kept = {(one.document.text, one.document.title) for one in versions}
     theirs = ("theirs", None) if how == "store" else ("seed", "theirs")

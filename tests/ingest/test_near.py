@@ -33,17 +33,6 @@ async def test_a_text_that_nearly_repeats_another_one_names_it(kind, tmp_path):
     assert 0.8 < near["notes"].cosine < 1
 
 
-async def test_no_other_tenants_memory_is_named():
-    async with memory_engine() as engine:
-        near = []
-        for tenant in ("blue", "red"):
-            kept = {"tenant_field": "tenant", "tenant_id": tenant}
-            async with memory_services(engine=engine, **kept) as services:
-                near.append((await remember(services, OLD, id=tenant)).near)
-
-    assert near == [(), ()]
-
-
 async def test_a_failure_of_the_comparison_fails_no_store():
     async with memory_engine() as engine, memory_services(engine=engine) as services:
         await remember(services, OLD)

@@ -3,6 +3,7 @@
 import base64
 import json
 import random
+from binascii import b2a_uu
 from time import process_time
 
 import pytest
@@ -91,6 +92,26 @@ FILES = {
         'X = """\n    ' + MIME.strip().replace("\n", "\n    ") + '"""\n',
         'X = """\n    """\n',
     ),
+    "bytes.py": (
+        "X = (\n" + "\n".join(f"    b'{one}'" for one in MIME.split()) + "\n)\nend",
+        "X = (\n    b''\n)\nend",
+    ),
+    "escaped.py": ("X = b'" + "".join(f"\\x{one:02x}" for one in DATA[:900]) + "'", "X = b''"),
+    "bytes.c": ("x[] = {" + "".join(f"{one:#x}, " for one in DATA[:900]) + "};", "x[] = {};"),
+    "spaced.log": (f"body {DATA[:900].hex(' ')}\nend", "body end"),
+    "dump.txt": (
+        "dump\n"
+        + "".join(f"{at:08x}  {DATA[at : at + 16].hex(' ')}  |x|\n" for at in range(0, 900, 16))
+        + "end",
+        "dump\nend",
+    ),
+    "comment.tex": ("% " + MIME.strip().replace("\n", "\n% ") + "\nend", "% \nend"),
+    "mail.uu": (
+        "begin 644 x\n"
+        + "".join(b2a_uu(DATA[at : at + 45]).decode() for at in range(0, 900, 45))
+        + "`\nend",
+        "begin 644 x\n`\nend",
+    ),
     "entities.svg": (
         '<image href="data:image/png;base64,' + MIME.replace("\n", "&#10;") + '"/>',
         '<image href="&#10;"/>',
@@ -143,6 +164,7 @@ WORDS = {
     "long hashes in lines": "\n".join(map(_hex, range(100))),
     "addresses of cards": "\n".join(lines(_hex(number)[:12], 2, ":") for number in range(300)),
     "an address": f"see https://example.org/{URL_SAFE[:2000]}?sig={BASE64[:400]} there",
+    "numbers in lines": " ".join(f"{n % 100:02}" for n in range(5000)),
     "genes": _of("ACGT", 5000),
     "masked genes": _of("ACGTacgt", 5000),
     "genes in lines": lines(_of("ACGT", 5000), 60),
@@ -182,6 +204,8 @@ def test_private_keys_and_tokens_are_masked_and_not_just_cut():
 
 
 HARD = {
+    "few bytes in hex": ("0x00, " * 80 + "z ") * 800,
+    "few lines of bytes": ("00 11 22 " * 9 + "\n") * 5_000,
     "many short runs": (BASE64[:47] + "\n") * 8_000,
     "runs below the limit": (BASE64[:250] + " ") * 1_600,
     "colons": "a:" * 200_000,

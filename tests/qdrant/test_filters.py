@@ -8,7 +8,7 @@ from qdrant_client import models
 
 from mcp_server_qdrant.core.errors import InvalidFilter
 from mcp_server_qdrant.http.page.desk import MOST
-from mcp_server_qdrant.qdrant.filters import MAX_DEPTH, index_type, parse
+from mcp_server_qdrant.qdrant.filters import MAX_DEPTH, parse
 
 EXAMPLE = '{"must": [{"key": "metadata.project", "match": {"value": "atlas"}}]}'
 
@@ -183,11 +183,3 @@ def test_garbage_is_refused_in_a_short_sentence_however_much_it_is(raw):
 
 def test_the_example_in_the_error_is_a_filter():
     assert parse(json.loads(EXAMPLE)) is not None
-
-
-@pytest.mark.parametrize(
-    ("kind", "expected"),
-    [("keyword", "keyword"), ("integer", "integer"), ("float", "float"), ("boolean", "bool")],
-)
-def test_fields_are_indexed_by_their_type(kind, expected):
-    assert index_type(kind).value == expected

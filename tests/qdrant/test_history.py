@@ -18,7 +18,6 @@ from tests.support import Engine, either_engine, make_settings, registry
 
 pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect")
 
-LONG = " ".join(f"Sentence {n} speaks of harbour {n} and of boat {n}." for n in range(200))
 START = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 

@@ -131,16 +131,6 @@ UNSOUND = {
 POINTS = {fault: [point] for fault, point in UNSOUND.items()} | {"none": None, "a number": 7}
 
 
-async def test_records_as_a_server_sends_them_are_read(server: RestServer):
-    vector = {"v": [1, 0.5], "m": [[1.0], [2.0]], "s": {"indices": [1], "values": [1.0]}}
-    named = [{"id": 2**64 - 1}, {"id": "0190a6f0-0000-7000-8000-000000000001", "vector": vector}]
-    server.garbage["/collections/c/points"] = {"result": named}
-    async with opened(server.url) as client:
-        records = await client.retrieve("c", [1, 2])
-
-    assert [one.id for one in records] == [one["id"] for one in named]
-
-
 @pytest.mark.parametrize("fault", POINTS)
 async def test_a_find_over_unsound_answers_is_an_error_and_never_finds_nothing(
     server: RestServer, fault

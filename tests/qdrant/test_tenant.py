@@ -198,9 +198,11 @@ async def test_only_own_points_are_deleted_or_changed(engine, view, chosen):
 
 
 @pytest.mark.parametrize(("payload", "key"), [({"tenant": "blue"}, None), ({"x": 1}, "tenant")])
-async def test_whose_a_point_is_cannot_be_set(engine, payload, key):
+async def test_whose_a_point_is_cannot_be_set_or_removed(engine, payload, key):
     with pytest.raises(RequestError, match="cannot be set"):
         await view_of(engine).set_payload("both", payload, [1], key=key)
+    with pytest.raises(RequestError, match="cannot be removed"):
+        await view_of(engine).delete_payload("both", [*payload, "tenant"], [1])
 
 
 async def test_a_collection_of_others_is_as_new_to_who_makes_it(view):

@@ -87,6 +87,19 @@ async def test_the_line_says_what_to_do_and_no_weak_match_is_said():
     assert not page.weak
 
 
+async def test_the_limit_counts_all_results_and_what_is_there_is_not_called_missing():
+    async with memory_services(collection_name="garden") as services:
+        await fill(services, ships=f"{QUERY} ts-003")
+        page = await find(services, f"{QUERY} ts-003 ts-004", limit=1)
+        both = await find(services, f"{QUERY} ts-003", limit=1)
+
+    assert [one.document.collection for one in page.results] == ["ships"]
+    assert page.more
+    assert [note for note in page.notes if "No text" in note] == ["No text found contains ts-004."]
+    assert [note for note in both.notes if "No text" in note] == []
+    assert both.results[0].elsewhere
+
+
 async def test_a_word_is_looked_for_as_written_though_it_was_corrected_for_the_default():
     async with memory_services(collection_name="garden") as services:
         await fill(services, "a zeppelins of shade", ships="zepelins anchor")

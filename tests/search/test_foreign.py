@@ -55,6 +55,11 @@ SHAPES: dict[str, Any] = {
     "Text": lambda text: {"Text": text, "Created At": "2026-01-01 10:00:00 UTC"},
     "metadata.text": lambda text: {"metadata": {"text": text, "page": 3}},
     "payload.content": lambda text: {"payload": {"content": text, "title": "Notes"}, "n": 1},
+    "passages": lambda text: {
+        "text": " ",
+        "passages": [text, "and more of it"],
+        "tags": ["a", "b"],
+    },
     "payload.body": lambda text: {"payload": json.dumps({"body": text, "lang": "en"})},
 }
 
@@ -233,16 +238,6 @@ async def test_upgrade_makes_the_indexes_that_strict_mode_asks_for(engine):
     assert set(texts(found)) == set(SAID[1:])
     assert done.points == len(SAID)
     assert dated.results == []
-
-
-async def test_texts_with_a_doc_of_another_tool_are_texts_of_their_own(engine):
-    payloads = [{"text": text, "doc": {"id": "abc", "page": 3}} for text in SAID]
-    await filled(engine, "theirs", payloads)
-    async with memory_services(engine=engine) as services:
-        page = await find(services, "boat bridges falcon forge", "theirs", limit=4)
-
-    assert sorted(texts(page)) == sorted(SAID)
-    assert {result.document.document for result in page.results} == {None}
 
 
 async def test_a_text_within_an_object_stays_as_it_is(engine):

@@ -77,20 +77,6 @@ async def test_an_id_that_is_nowhere_is_told_in_one_sentence():
             await find(services, "roses", "notes", within="gone")
 
 
-async def test_a_successor_is_shown_in_the_place_of_what_it_supersedes():
-    async with memory_services() as services:
-        await stored(services, "The zeppelin hangar opens at nine.", id="old")
-        old, *_ = await services.lookup.get(["old"])
-        await services.store.store(
-            NewDocument("Visitors come later now.", id="new"), "notes", supersedes=[old[0]]
-        )
-        page = await find(services, "zeppelin hangar opens", "notes")
-
-    first, last = page.results[0], page.results[-1]
-    assert (first.document.document, first.supersedes) == ("new", "old")
-    assert (last.document.document, last.document.superseded_by) == ("old", "new")
-
-
 async def test_a_successor_is_shown_though_its_collection_has_none_of_the_words():
     """By keywords such a collection gives no candidates."""
     async with memory_services() as services:

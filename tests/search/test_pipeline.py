@@ -29,21 +29,6 @@ from tests.support import (
 )
 
 BM25 = Bm25Encoder()
-LONG = " ".join(f"Zeppelin sentence {n} tells of the harbour and of word{n}." for n in range(60))
-
-
-async def test_collections_are_searched_together_and_the_best_come_first():
-    async with memory_services() as services:
-        await remember(services, "garden", "roses need sun", "moss needs shade")
-        await remember(services, "kitchen", "bread needs time", "roses on a cake")
-        await remember(services, "office", "the printer needs toner")
-        page = await find(services, "roses need sun", "*", score_threshold=0.0)
-
-    assert texts(page)[0] == "roses need sun"
-    assert page.results[0].relevance > page.results[1].relevance
-    assert {r.document.collection for r in page.results} == {"garden", "kitchen", "office"}
-    assert states(page) == {"garden": "ok", "kitchen": "ok", "office": "ok"}
-    assert page.notes == []
 
 
 async def test_relevance_is_the_published_formula():
@@ -90,18 +75,6 @@ async def test_all_failed_is_an_error_that_says_why(reason, said):
             await find(services, "roses", "*")
 
     assert str(caught.value) == said
-
-
-async def test_a_long_document_is_one_result_by_its_best_chunk():
-    async with memory_services() as services:
-        (stored,) = await remember(services, "ships", LONG)
-        await remember(services, "ships", "another harbour")
-        page = await find(services, "zeppelin word42", "ships")
-
-    assert len(stored.ids) > 5
-    assert len(page.results) == 2
-    assert "word42" in page.results[0].document.text
-    assert "word42" in page.results[0].passage
 
 
 async def test_chunks_of_few_documents_do_not_hide_the_others():
@@ -245,29 +218,6 @@ async def test_collections_of_every_shape_are_searched_in_one_call(monkeypatch):
         "other-size: its dense vectors do not fit the model: it has unnamed (8), "
         "fake/Bag-of-Words makes 64 dimensions",
     ]
-
-
-async def test_collections_of_other_models_get_vectors_of_their_own():
-    small = FakeEncoder("other/Small", size=8)
-    async with (
-        memory_engine() as engine,
-        memory_services(FakeEncoder(), small, engine=engine) as services,
-    ):
-        await remember(services, "ours", "roses sun")
-        await foreign(
-            engine,
-            "small",
-            {1: {"text": "roses sun"}, 2: {"text": "moss shade"}},
-            vectors={"v": COSINE.model_copy(update={"size": 8})},
-            metadata={"embedding_model": "other/Small"},
-            values=lambda n: {"v": dense("roses sun" if n == 1 else "moss shade", 8)},
-        )
-        page = await find(services, "roses sun", "*")
-
-    assert small.queries == ["roses sun"]
-    assert states(page) == {"ours": "ok", "small": "ok"}
-    by_name = {r.document.collection: r for r in reversed(page.results)}
-    assert by_name["small"].relevance == pytest.approx(1.0)  # the cosine alone
 
 
 async def test_a_word_is_found_as_soon_as_a_text_with_it_is_stored():

@@ -163,19 +163,6 @@ async def test_a_local_cross_encoder_reranks(tmp_path: Path):
     assert [r.why["reranked"] for r in page.results[:2]] == pytest.approx([0.7310586, 0.2689414])
 
 
-async def test_the_pool_is_bounded_and_the_others_come_after_it(stub):
-    stub.reply = favour("n9")
-    async with memory_services(rerank_url=stub.url) as services:
-        services.pipeline.rerank.pool = 5
-        await remember(services, "a", *(f"alpha number n{n}" for n in range(12)))
-        plain = texts(await find(services, "alpha", "a", limit=12))
-        page = await find(services, "alpha", "a", limit=12, rerank=True)
-
-    assert len(stub.bodies[0]["documents"]) == 5
-    assert sorted(texts(page)[:5]) == sorted(plain[:5])
-    assert texts(page)[5:] == plain[5:]
-
-
 async def test_a_small_page_is_chosen_from_the_whole_pool(stub):
     stub.reply = favour("n17 ")
     async with memory_services(rerank_url=stub.url) as services:
@@ -184,20 +171,6 @@ async def test_a_small_page_is_chosen_from_the_whole_pool(stub):
 
     assert len(stub.bodies[0]["documents"]) == 25
     assert "n17 " in texts(page)[0]
-
-
-async def test_what_the_reranker_prefers_is_not_cut_as_tail_but_a_threshold_holds(stub):
-    stub.reply = favour("toner")
-    async with memory_services(rerank_url=stub.url) as services:
-        await fill(services)
-        plain = await find(services, "roses need sun", "*")
-        page = await find(services, "roses need sun", "*", rerank=True)
-        strict = await find(services, "roses need sun", "*", rerank=True, score_threshold=0.5)
-
-    toner = "the printer needs toner"
-    assert toner not in texts(plain)
-    assert texts(page)[0] == toner
-    assert toner not in texts(strict)
 
 
 # copies

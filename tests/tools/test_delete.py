@@ -1,13 +1,10 @@
 """qdrant-delete as a client sees it, on both engines."""
 
-import contextlib
 import re
-from collections.abc import AsyncIterator
 from typing import Any
 
 from mcp import Client
 
-from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.app.services import assemble
 from mcp_server_qdrant.core.errors import DiskFull, EngineFailure
 from mcp_server_qdrant.core.notation import short_id
@@ -22,6 +19,7 @@ from tests.support import (
     first_point,
     foreign,
     make_settings,
+    memory_server,
     parts_of,
     refusal,
     registry,
@@ -31,18 +29,6 @@ from tests.support import (
 
 ALL: dict[str, Any] = {}
 RED = {"must": [{"key": "metadata.colour", "match": {"value": "red"}}]}
-
-
-@contextlib.asynccontextmanager
-async def client_of(engine: Engine, **values: Any) -> AsyncIterator[Client]:
-    """A client of a server over `engine`."""
-    settings = make_settings(**values)
-
-    async def opened() -> Any:
-        return assemble(settings, engine, registry(FakeEncoder())).shared
-
-    async with Client(make_server(settings, opened)) as client:
-        yield client
 
 
 async def store(client: Client, text: str, collection: str = "notes", **arguments: Any) -> str:
@@ -79,7 +65,7 @@ async def count(engine: Engine, collection: str = "notes") -> int:
 
 class TestByIds:
     async def test_a_found_point_and_an_own_id_delete_their_documents(self, engine):
-        async with client_of(engine) as client:
+        async with memory_server(engine=engine) as client:
             point = await store(client, "roses are red")
             await store(client, "violets are blue", id="flower")
             await store(client, "grass is green")
@@ -101,21 +87,22 @@ class TestByIds:
         assert await count(engine) == 1
 
     async def test_the_id_of_any_part_deletes_the_whole_document(self, engine):
-        async with client_of(engine) as client:
+        async with memory_server(engine=engine) as client:
             await store(client, LONG, id="long")
             *_, last = parts = await parts_of(engine, "long")
             await store(client, "roses are red")
 
-            done = await deleted(client, ids=[last])
+            done = await delete(client, ids=[last])
 
         assert len(parts) > 2
-        (one,) = done["documents"]
+        assert said(done).startswith(f"Deleted: notes (id long, {len(parts)} parts) · Sentence")
+        (one,) = done.structured_content["documents"]
         assert one.pop("version").startswith("long@")
         assert one == {"collection": "notes", "id": "long", "points": len(parts)}
         assert await count(engine) == 1
 
     async def test_two_parts_of_a_document_are_one_document(self, engine):
-        async with client_of(engine) as client:
+        async with memory_server(engine=engine) as client:
             await store(client, LONG, id="long")
             _, second, *_ = await parts_of(engine, "long")
 
@@ -124,8 +111,17 @@ class TestByIds:
         assert len(done["documents"]) == 1
         assert await count(engine) == 0
 
+    async def test_a_text_in_another_revision_than_the_one_seen_stays(self, engine):
+        async with memory_server(engine=engine) as client:
+            await store(client, "roses are red", id="flower")
+
+            result = await delete(client, ids=["flower"], seen="0" * 16)
+
+        assert "somebody else has changed or deleted" in refusal(result)
+        assert await count(engine) == 1
+
     async def test_ids_that_are_nowhere_are_named_and_the_others_deleted(self, engine):
-        async with client_of(engine) as client:
+        async with memory_server(engine=engine) as client:
             point = await store(client, "roses are red")
 
             result = await delete(client, ids=[point, "nobody", "7"])
@@ -142,7 +138,7 @@ class TestByIds:
                 vectors=COSINE,
                 values=lambda n: dense("x"),
             )
-        async with client_of(engine) as client:
+        async with memory_server(engine=engine) as client:
             text = refusal(await delete(client, ids=["7"]))
             assert "the id '7' is in one and in two" in text
             assert (await count(engine, "one"), await count(engine, "two")) == (1, 1)
@@ -152,7 +148,7 @@ class TestByIds:
         assert (await count(engine, "one"), await count(engine, "two")) == (1, 0)
 
     async def test_nothing_is_deleted_where_a_collection_could_not_be_looked_in(self, engine):
-        async with client_of(engine) as client:
+        async with memory_server(engine=engine) as client:
             point = await store(client, "roses are red")
             await store(client, "violets", "other")
             engine.broken["other"] = EngineFailure("It broke.")
@@ -166,7 +162,7 @@ class TestByIds:
         assert await count(engine) == 0
 
     async def test_a_failure_after_some_were_deleted_says_how_many(self, engine, monkeypatch):
-        async with client_of(engine) as client:
+        async with memory_server(engine=engine) as client:
             points = [await store(client, f"rose {n}") for n in range(4)]
             original, asked = engine.client.delete, []
             allowed = 9
@@ -189,7 +185,7 @@ class TestByIds:
         assert await count(engine) == 2
 
     async def test_what_is_deleted_is_counted_no_more_at_once(self, engine):
-        async with client_of(engine) as client:
+        async with memory_server(engine=engine) as client:
             points = [await store(client, f"rose {n}") for n in range(5)]
             listed = await client.call_tool("qdrant-collections", {})
             assert listed.structured_content["collections"][0]["points"] == 5
@@ -216,7 +212,7 @@ class TestByIds:
 
 class TestByFilter:
     async def test_first_the_exact_count_and_three_examples_then_with_it_the_deed(self, engine):
-        async with client_of(engine) as client:
+        async with memory_server(engine=engine) as client:
             await colours(client)
 
             first = await delete(client, query_filter=RED, collection_name="notes")
@@ -236,7 +232,7 @@ class TestByFilter:
         assert await count(engine) == 2
 
     async def test_a_count_that_has_changed_deletes_nothing(self, engine):
-        async with client_of(engine) as client:
+        async with memory_server(engine=engine) as client:
             await colours(client)
             await delete(client, query_filter=RED, collection_name="notes")
             await store(client, "a red latecomer", metadata={"colour": "red"})
@@ -249,7 +245,7 @@ class TestByFilter:
         assert await count(engine) == 7
 
     async def test_an_empty_filter_is_the_whole_collection_and_needs_its_count_too(self, engine):
-        async with client_of(engine) as client:
+        async with memory_server(engine=engine) as client:
             await colours(client)
 
             first = await deleted(client, query_filter=ALL, collection_name="notes")
@@ -262,7 +258,7 @@ class TestByFilter:
         assert await count(engine) == 0
 
     async def test_a_filter_that_matches_nothing_says_so(self, engine):
-        async with client_of(engine) as client:
+        async with memory_server(engine=engine) as client:
             await colours(client, red=0)
 
             result = await delete(client, query_filter=RED, collection_name="notes")
@@ -272,14 +268,14 @@ class TestByFilter:
         assert said(again) == said(result)
 
     async def test_it_takes_one_collection_the_default_where_there_is_one(self, engine):
-        async with client_of(engine) as client:
+        async with memory_server(engine=engine) as client:
             await colours(client)
             assert "collection_name is required" in refusal(await delete(client, query_filter=RED))
-        async with client_of(engine, collection_name="notes") as client:
+        async with memory_server(engine=engine, collection_name="notes") as client:
             assert (await deleted(client, query_filter=RED))["count"] == 4
 
     async def test_ids_and_a_filter_at_once_or_neither_are_refused(self, engine):
-        async with client_of(engine, collection_name="notes") as client:
+        async with memory_server(engine=engine, collection_name="notes") as client:
             await colours(client)
             for arguments in ({}, {"ids": ["7"], "query_filter": RED}, {"confirm_count": 4}):
                 assert "Give either ids" in refusal(await delete(client, **arguments))
@@ -295,7 +291,7 @@ class TestByFilter:
             vectors=COSINE,
             values=lambda n: dense("x"),
         )
-        async with client_of(engine) as client:
+        async with memory_server(engine=engine) as client:
             done = await deleted(
                 client, query_filter=ALL, collection_name="many", confirm_count=100
             )
@@ -305,10 +301,10 @@ class TestByFilter:
 
 
 async def test_hidden_collections_are_not_deleted_from_nor_named(engine):
-    async with client_of(engine) as client:
+    async with memory_server(engine=engine) as client:
         point = await store(client, "roses", "secret")
         await store(client, "violets", "open")
-    async with client_of(engine, qdrant_collections=("open",)) as client:
+    async with memory_server(engine=engine, qdrant_collections=("open",)) as client:
         for arguments in (
             {"ids": [point]},
             {"ids": [point], "collection_name": "secret"},
@@ -325,7 +321,7 @@ async def test_hidden_collections_are_not_deleted_from_nor_named(engine):
 
 async def test_without_arbitrary_filters_it_takes_ids_only(engine):
     given = {"query_filter": ALL, "collection_name": "notes"}
-    async with client_of(engine, qdrant_allow_arbitrary_filter=False) as client:
+    async with memory_server(engine=engine, qdrant_allow_arbitrary_filter=False) as client:
         point = await store(client, "roses")
         tools = {one.name: one for one in (await client.list_tools()).tools}
         schema = tools["qdrant-delete"].input_schema

@@ -1,16 +1,13 @@
 """qdrant-store with an edit: the text is changed without being sent."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from tests.fakes import FakeEncoder
 from tests.made_secrets import KEYS
-from tests.support import COSINE, Engine, foreign, memory_server, said
-from tests.tools.test_expiry import end
-from tests.tools.test_history import Memory
+from tests.support import COSINE, foreign, said
+from tests.tools.memory import Memory, memory_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect")
 
@@ -20,18 +17,12 @@ LONG = "# Harbours\n\n" + "\n\n".join(
 )
 
 
-@asynccontextmanager
-async def opened(engine: Engine, *encoders: FakeEncoder, **own: Any) -> AsyncIterator[Memory]:
-    async with memory_server(*encoders, engine=engine, **own) as client:
-        yield Memory(client, engine)
-
-
 async def edit(memory: Memory, own: str = "x", /, *, more: Any = None, **edit: str) -> Any:
     return await memory.ask("store", id=own, edit=edit, **(more or {}))
 
 
 async def test_the_four_edits_change_the_text_and_keep_the_rest(engine, tenant):
-    async with opened(engine, **tenant) as memory:
+    async with memory_of(engine, **tenant) as memory:
         await memory.store("# Pump\n\nIt runs at 40 %.", title="Pump", tags=["cellar"])
         before = await memory.get("x")
         await edit(memory, append="It was cleaned in May.")
@@ -53,7 +44,7 @@ async def test_the_four_edits_change_the_text_and_keep_the_rest(engine, tenant):
 
 
 async def test_it_is_found_by_what_is_new_and_the_answer_says_where_that_is(engine, tenant):
-    async with opened(engine, **tenant) as memory:
+    async with memory_of(engine, **tenant) as memory:
         await memory.store(LONG)
         asked = {"id": "x", "edit": {"append": "The zeppelin hangar is closed."}}
         done = said(await memory.client.call_tool("qdrant-store", asked))
@@ -80,7 +71,7 @@ CHANGES: list[tuple[dict[str, str], str]] = [
 
 async def test_only_the_parts_that_changed_get_new_vectors(engine, tenant):
     encoder = FakeEncoder()
-    async with opened(engine, encoder, **tenant) as memory:
+    async with memory_of(engine, encoder, **tenant) as memory:
         parts = (await memory.store(LONG, title="Harbours"))["parts"]
         assert parts > 20
         for change, new in CHANGES:
@@ -94,7 +85,7 @@ async def test_only_the_parts_that_changed_get_new_vectors(engine, tenant):
 
 
 async def test_many_edits_in_a_row_leave_the_text_whole_and_its_parts_few(engine):
-    async with opened(engine) as memory:
+    async with memory_of(engine) as memory:
         parts = (await memory.store(LONG))["parts"]
         text = LONG
         for n in range(6):
@@ -109,7 +100,7 @@ async def test_many_edits_in_a_row_leave_the_text_whole_and_its_parts_few(engine
 
 
 async def test_a_text_grows_beyond_one_part_and_shrinks_again(engine, tenant):
-    async with opened(engine, **tenant) as memory:
+    async with memory_of(engine, **tenant) as memory:
         await memory.store("Short.")
         assert (await edit(memory, append=LONG))["parts"] > 20
         done = await edit(memory, replace=f"\n{LONG}", **{"with": " It is short again."})
@@ -119,7 +110,7 @@ async def test_a_text_grows_beyond_one_part_and_shrinks_again(engine, tenant):
 
 
 async def test_the_id_of_a_part_edits_the_whole_text(engine):
-    async with opened(engine) as memory:
+    async with memory_of(engine) as memory:
         await memory.store(LONG)
         found = await memory.ask("find", query="boat 77 pier 77")
         await edit(memory, found["results"][0]["id"], append="The end.")
@@ -144,7 +135,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 
 async def test_what_cannot_be_edited_is_refused_and_nothing_is_changed(engine, tenant):
-    async with opened(engine, **tenant) as memory:
+    async with memory_of(engine, **tenant) as memory:
         await memory.store("The boat is red. A boat leaks.")
         before = await memory.get("x")
         for asked, sentence in REFUSED:
@@ -153,7 +144,7 @@ async def test_what_cannot_be_edited_is_refused_and_nothing_is_changed(engine, t
 
 
 async def test_a_text_from_a_file_is_edited_as_a_file(engine):
-    async with opened(engine) as memory:
+    async with memory_of(engine) as memory:
         await memory.store("The boat is red.")
         await memory.engine.set_payload(
             "notes", {"file": {"path": "boat.md"}}, [(await parts(memory))[0].id], key="doc"
@@ -169,7 +160,7 @@ async def parts(memory: Memory) -> list[Any]:
 
 async def test_secrets_that_an_edit_brings_are_masked(engine):
     key = KEYS["OpenAI, older"]
-    async with opened(engine) as memory:
+    async with memory_of(engine) as memory:
         await memory.store("The key of the service:")
         asked = {"id": "x", "edit": {"append": f"It is {key}, for all."}}
         done = said(await memory.client.call_tool("qdrant-store", asked))
@@ -182,38 +173,17 @@ async def test_secrets_that_an_edit_brings_are_masked(engine):
 
 async def test_a_point_of_another_tool_is_edited_in_place(engine):
     await foreign(engine, "old", {2: {"text": "wet"}}, vectors={"fast-bag-of-words": COSINE})
-    async with opened(engine) as memory:
+    async with memory_of(engine) as memory:
         await edit(memory, "2", append="and cold", more={"collection_name": "old"})
 
         assert (await memory.get("2"))["text"] == "wet\nand cold"
 
 
 async def test_a_superseded_text_is_not_edited_by_mistake(engine, tenant):
-    async with opened(engine, **tenant) as memory:
+    async with memory_of(engine, **tenant) as memory:
         await memory.store("Ana works on Mondays.", id="old")
         await memory.store("Ana works on Fridays.", id="new", supersedes="old")
         sentence = await memory.refused("store", id="old", edit={"append": "And Tuesdays."})
 
         assert "was superseded by id " in sentence
         assert sentence.endswith("in notes: edit that one.")
-
-
-async def test_one_that_has_expired_comes_back_with_the_edit(engine, tenant):
-    async with opened(engine, **tenant) as memory:
-        await memory.store("Half price.", expires="90 days")
-        await end(memory)
-        done = await memory.client.call_tool(
-            "qdrant-store", {"id": "x", "edit": {"append": "All year."}}
-        )
-
-        assert said(done).startswith("Restored")
-        assert "expires_at" not in await memory.get("x")
-
-
-async def test_one_tenant_edits_no_text_of_another(engine):
-    async with opened(engine, tenant_field="group_id", tenant_id="blue") as memory:
-        await memory.store("The boat is red.")
-    async with opened(engine, tenant_field="group_id", tenant_id="green") as memory:
-        assert "There is no text x" in await memory.refused(
-            "store", id="x", edit={"append": "It leaks."}
-        )

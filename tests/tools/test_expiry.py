@@ -1,36 +1,18 @@
 """Texts that expire: found no more, kept, and brought back."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from qdrant_client import models
 
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
-from tests.support import COSINE, Engine, foreign, memory_server, refusal, said
-from tests.tools.test_history import Memory
+from tests.support import COSINE, foreign, memory_server, refusal, said
+from tests.tools.memory import PAST, Memory, end, memory_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect")
 
 LONG = "# Harbours\n\n" + " ".join(f"Sentence {n} speaks of boat {n}." for n in range(200))
-PAST = "2020-01-31T00:00:00Z"
 OFFER = "The ferry offers half price to students."
-
-
-@asynccontextmanager
-async def opened(engine: Engine, **own: str) -> AsyncIterator[Memory]:
-    async with memory_server(engine=engine, **own) as client:
-        yield Memory(client, engine)
-
-
-async def end(memory: Memory, place: str = "notes", own: str = "x") -> None:
-    """The time of a text has come."""
-    of = models.Filter(
-        must=[models.FieldCondition(key="doc.id", match=models.MatchValue(value=own))]
-    )
-    await memory.engine.set_payload(place, {"expires": PAST}, of, key="doc")
 
 
 async def found(memory: Memory, **asked: Any) -> list[str]:
@@ -39,7 +21,7 @@ async def found(memory: Memory, **asked: Any) -> list[str]:
 
 
 async def test_what_has_expired_is_found_and_listed_no_more_and_is_kept(engine, tenant):
-    async with opened(engine, **tenant) as memory:
+    async with memory_of(engine, **tenant) as memory:
         done = await memory.store(OFFER, expires="90 days", tags=["ferry"])
         await memory.store("The ferry leaves at noon.", id="y")
         days = (datetime.fromisoformat(done["expires_at"]) - datetime.now(UTC)).days
@@ -58,7 +40,7 @@ async def test_what_has_expired_is_found_and_listed_no_more_and_is_kept(engine, 
 
 
 async def test_it_is_brought_back_like_any_version(engine, tenant):
-    async with opened(engine, **tenant) as memory:
+    async with memory_of(engine, **tenant) as memory:
         await memory.store(LONG, expires="2100-01-31")
         for by in (f"x@{PAST}", "x"):
             await end(memory)
@@ -71,10 +53,16 @@ async def test_it_is_brought_back_like_any_version(engine, tenant):
 
 
 @pytest.mark.parametrize(
-    "change", [{"tags": ["ferry"]}, {"information": OFFER}, {"title": "Offer"}]
+    "change",
+    [
+        {"tags": ["ferry"]},
+        {"information": OFFER},
+        {"title": "Offer"},
+        {"edit": {"append": "All year."}},
+    ],
 )
 async def test_who_changes_or_stores_it_again_brings_it_back(engine, change):
-    async with opened(engine) as memory:
+    async with memory_of(engine) as memory:
         await memory.store(OFFER, expires="2100-01-31")
         await end(memory)
         done = await memory.client.call_tool(
@@ -87,7 +75,7 @@ async def test_who_changes_or_stores_it_again_brings_it_back(engine, change):
 
 
 async def test_an_earlier_version_of_a_text_that_expires_comes_back_without_its_end(engine, tenant):
-    async with opened(engine, **tenant) as memory:
+    async with memory_of(engine, **tenant) as memory:
         await memory.store(OFFER, expires="2100-01-31")
         await end(memory)
         before = (await memory.store("The ferry offers nothing."))["before"]
@@ -100,7 +88,7 @@ async def test_an_earlier_version_of_a_text_that_expires_comes_back_without_its_
 
 
 async def test_an_update_keeps_the_end_that_it_leaves_out_and_never_lifts_it(engine, tenant):
-    async with opened(engine, **tenant) as memory:
+    async with memory_of(engine, **tenant) as memory:
         await memory.store(OFFER, expires="2100-01-31")
         assert (await memory.get("x"))["expires_at"] == "2100-02-01T00:00:00Z"
         await memory.store("The ferry offers nothing.")
@@ -147,7 +135,7 @@ async def test_neither_tags_nor_the_map_nor_the_count_show_what_has_expired(engi
 
 
 async def test_a_successor_that_has_expired_stands_in_no_place(engine, tenant):
-    async with opened(engine, **tenant) as memory:
+    async with memory_of(engine, **tenant) as memory:
         await memory.store("Ana works from Monday to Friday.", id="y")
         await memory.store("Ana is away and does not work.", supersedes="y", expires="1 week")
         await end(memory)

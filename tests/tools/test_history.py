@@ -1,58 +1,17 @@
 """Earlier versions of texts by the tools: kept, listed, read and brought back."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from mcp import Client
 
 from mcp_server_qdrant.core.errors import DiskFull
 from mcp_server_qdrant.core.notation import HISTORY
-from tests.support import (
-    Engine,
-    memory_server,
-    refusal,
-    said,
-)
+from tests.support import said
+from tests.tools.memory import memory_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect")
 
 LONG = "# Harbours\n\n" + " ".join(f"Sentence {n} speaks of boat {n}." for n in range(200))
-
-
-@dataclass
-class Memory:
-    """A server over an engine."""
-
-    client: Client
-    engine: Engine
-
-    async def ask(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        result = await self.client.call_tool(f"qdrant-{tool}", arguments)
-        assert not result.is_error, said(result)
-        return dict(result.structured_content)
-
-    async def refused(self, tool: str, **arguments: Any) -> str:
-        return refusal(await self.client.call_tool(f"qdrant-{tool}", arguments))
-
-    async def store(self, text: str, place: str = "notes", **more: Any) -> dict[str, Any]:
-        more = {"id": "x"} | more
-        return await self.ask("store", information=text, collection_name=place, create=True, **more)
-
-    async def get(self, *ids: str, **more: Any) -> dict[str, Any]:
-        (one,) = (await self.ask("get", ids=list(ids), **more))["documents"]
-        return one
-
-    async def versions(self, *ids: str, **more: Any) -> list[dict[str, Any]]:
-        return (await self.ask("get", ids=list(ids), versions=True, **more))["versions"]
-
-
-@asynccontextmanager
-async def memory_of(engine: Engine, **settings: Any) -> AsyncIterator[Memory]:
-    async with memory_server(engine=engine, **settings) as client:
-        yield Memory(client, engine)
 
 
 def without(one: dict[str, Any], *names: str) -> dict[str, Any]:
@@ -91,6 +50,18 @@ async def test_of_a_longer_text_in_whose_place_a_version_comes_back_nothing_is_l
         assert (await engine.count("notes")).count == 1
 
 
+async def test_a_found_id_needs_no_collection_to_be_updated(engine):
+    async with memory_of(engine) as memory:
+        found = await memory.store("the boat is red", "attic", id=None)
+        await memory.store("a crane", "memory", id="crane")
+        done = await memory.ask("store", id=found["id"], information="the boat is blue")
+        named = await memory.ask("store", id="crane", information="two cranes")
+
+        assert (done["collection"], done["id"]) == ("attic", found["id"])
+        assert (await memory.get(found["id"]))["text"] == "the boat is blue"
+        assert named["collection"] == "memory"
+
+
 async def test_each_kind_of_change_keeps_what_was_there(engine):
     async with memory_of(engine) as memory:
         await memory.store("the boat is red", tags=["sea"])
@@ -103,6 +74,24 @@ async def test_each_kind_of_change_keeps_what_was_there(engine):
         assert [one["collection"] for one in listed] == ["archive"] * 3  # where the text is now
         assert [one["text"][-4:] for one in listed] == ["blue", " red", " red"]
         assert tags == [["lake"], ["lake"], ["sea"]]
+
+
+async def test_versions_that_begin_alike_are_listed_with_what_the_next_one_changed(engine):
+    async with memory_of(engine) as memory:
+        await memory.store(LONG, title="Log")
+        for number in (150, 40):
+            edit = {"replace": f"boat {number}.", "with": f"ship {number}."}
+            await memory.ask("store", id="x", edit=edit)
+        await memory.ask("store", id="x", edit={"append": "The end."})
+        call = {"ids": ["x"], "versions": True}
+        listed = said(await memory.client.call_tool("qdrant-get", call)).splitlines()[:3]
+        texts = [one["text"] for one in await memory.versions("x")]
+
+        shown = [line.rpartition(" · ")[2] for line in listed]
+        assert shown[0] == "Log: line 3: 199 speaks of boat 199."
+        assert shown[1].startswith("Log: line 3: Sentence 40 speaks of boat 40. Sentence 41")
+        assert shown[2].startswith("Log: line 3: Sentence 150 speaks of boat 150.")
+        assert {text[:12] for text in texts} == {"# Harbours\n\n"}
 
 
 async def test_every_id_of_a_text_that_was_moved_twice_leads_to_its_versions(engine):

@@ -31,12 +31,6 @@ UI = "io.modelcontextprotocol/ui"
 MIME = "text/html;profile=mcp-app"
 
 
-@pytest.fixture
-def engine_folder(tmp_path):
-    """One of each test's own."""
-    return tmp_path
-
-
 @pytest.fixture(autouse=True)
 def unlaid(monkeypatch):
     """The layout by neighbours takes a process and seconds: one test has it made."""

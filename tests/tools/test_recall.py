@@ -295,21 +295,3 @@ async def test_what_is_pasted_behind_a_prompt_does_not_hide_what_it_asks(tmp_pat
 
         log = "Traceback in line seven: KeyError\n" * 5_000
         assert PUMP in await one.prompt(f"Hi,\n{ASKED}\n{log}")
-
-
-@pytest.mark.parametrize(
-    "before",
-    [
-        "@src/main.go please look\n",
-        "2026-11-28 09:12:09,411 ERROR worker 3 crashed\nKeyError: 'payload' was not there\n\n",
-        "```py\ndef serve(self, request) -> None:\n    return self.answer(request)\n```\n",
-        "> Per wrote that the garden party is on Saturday.\n",
-        "I have been at this for an hour. The kitchen is done. The garden is next.\n",
-        "/home/ana/house/notes.txt\n/home/ana/house/plan.txt\n",
-    ],
-)
-async def test_what_stands_before_a_question_does_not_hide_it(tmp_path, before):
-    async with hooks(tmp_path) as one:
-        await remember(one.services, "house", PUMP)
-
-        assert PUMP in await one.prompt(before + ASKED)

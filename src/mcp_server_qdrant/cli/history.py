@@ -16,7 +16,7 @@ from mcp_server_qdrant.core.notation import cite, own_id, plural, without_contro
 async def history(
     wanted: str | None, collection: str | None, *, restore: bool, erase: bool
 ) -> None:
-    """List the earlier versions of the text with this ID; without one, the newest of all texts.
+    """List the earlier versions of the text with this ID, or the newest versions of all texts.
 
     With ID@TIME, as in the list, show the text of that version.
     """

@@ -46,7 +46,7 @@ STORED_LATER = "Interrupted; the clients are set up, and the server continues wi
     "removed",
     multiple=True,
     metavar="PATH|NAME",
-    help="A folder or a client's sessions not to follow any more, or a file with our block. "
+    help="A folder or a client's sessions to stop following, or a file to take our block out of. "
     "Repeatable.",
 )
 @click.option(
@@ -83,7 +83,7 @@ def init(
     recall: bool | None,
     yes: bool,
 ) -> None:
-    """Set up this server in your MCP clients, by a few questions or with flags.
+    """Configure your MCP clients for this server, by a few questions or with flags.
 
     Shows each change and keeps a copy of the old file. Folders and sessions that a client already
     follows stay. Then it loads the model, reads the folders and searches.

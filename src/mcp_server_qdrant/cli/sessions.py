@@ -47,8 +47,10 @@ class Sessions:
         if not files:
             return None
         days = sorted(f"{datetime.fromtimestamp(one.mtime / 1e9):%Y-%m-%d}" for one in files)
-        size = f"{sum(one.size for one in files) / MB:,.1f} MB"
-        return f"{plural(len(files), self.noun)} of {self.title}, {size}, {days[0]} to {days[-1]}"
+        total = sum(one.size for one in files)
+        size = f"{total / MB:,.1f} MB" if total >= MB / 10 else f"{-(-total // 1000)} kB"
+        period = " to ".join(dict.fromkeys((days[0], days[-1])))
+        return f"{plural(len(files), self.noun)} of {self.title}, {size}, {period}"
 
 
 # The folder of Claude Code also has logs of sub-agents and tools, and its memory. A note that

@@ -172,15 +172,15 @@ async def rebuild() -> None:
     multiple=True,
     help="A folder that it belongs to. Repeatable. Empty: none.",
 )
-@click.option("--expires", metavar="TIME", help="When its texts expire: 90 days, 1 year, never.")
+@click.option("--expires", metavar="TIME", help="When new texts expire: 90 days, 1 year, never.")
 @frame.as_command(frame.GOES_ON)
 async def describe(
     collection: str, text: str | None, folders: Sequence[str], expires: str | None
 ) -> None:
     """Describe a collection, so that agents can choose it; an empty text removes the description.
 
-    It becomes the default of clients that are started in its folder. New texts without their own
-    expiry get that of the collection; expired texts are kept, but no longer found.
+    Clients that are started in its folder search it and store into it. --expires is for new texts
+    without an expiry of their own; expired texts are kept, but no longer found.
     """
     if text is None and not folders and expires is None:
         raise click.UsageError("Give a text, --folder or --expires.")

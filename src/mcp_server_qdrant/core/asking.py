@@ -19,15 +19,13 @@ WIDE = 120  # bytes of a line that is a whole paragraph
 
 _FENCE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _TAG = re.compile(r"</?[A-Za-z][\w-]{0,40}(?:\s[^<>\n]{0,200})?>")
-_LABEL = re.compile(
-    r"^\W{0,4}(?:(?:the |my )?users?(?:'s)? )?(?:user|human|question|query"
-    r"|task|request|input|q|frage|anfrage|aufgabe|nutzer"
-    r"|benutzer|demande|utilisateur|pregunta|usuario|consulta|domanda|utente|vraag|gebruiker"
-    r"|pergunta|问题|用户|質問|ユーザー|вопрос)\W{0,4}[:\uff1a][\s*_`]{0,4}(?=\S)",
-    re.IGNORECASE,
+_ASKER = (
+    r"^\W{0,4}(?:(?:users?(?:'s)?|[^\W\d_]+) )?(?:user|human|question|query|task|request|input|q"
+    r"|frage|anfrage|aufgabe|nutzer|benutzer|demande|utilisateur|pregunta|usuario|consulta|domanda"
+    r"|utente|vraag|gebruiker|pergunta|问题|用户|質問|ユーザー|вопрос)\W{0,4}"
 )
-_LABEL_LINE = re.compile(r"^\W{0,4}(?:user |my |die |la )?(?:question|query|task|request|frage"
-    r"|aufgabe|demande|pregunta|domanda|vraag)\W{0,3}$", re.IGNORECASE)  # fmt: skip
+_LABEL = re.compile(_ASKER + r"[:\uff1a][\s*_`]{0,4}(?=\S)", re.IGNORECASE)
+_LABEL_LINE = re.compile(_ASKER + "$", re.IGNORECASE)
 _LOG = re.compile(
     r"^\s*(?:\[?\d{4}-\d\d-\d\d[T ]\d\d?:|\[?\d\d:\d\d:\d\d|\w{3} +\d+ \d\d:\d\d|\[\w+\]\s"
     r"|(?:TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL|CRITICAL|npm ERR!|E  )\b[\s:\]]"
@@ -126,11 +124,12 @@ def extract_question(text: str) -> str:
     The last part weighs most, then the first. Paragraphs of their own, questions and labelled parts
     weigh more, instructions to a model less.
     """
-    if len(text.strip()) <= SHORT:
-        lead = _LEAD.match(text)
-        told = lead and _LOOK.search(lead[0]) and _MEMORY.search(lead[0])
-        return text[lead.end() :] if lead and told else text
+    short, lead = len(text.strip()) <= SHORT, _LEAD.match(text)
+    if short and lead and _LOOK.search(lead[0]) and _MEMORY.search(lead[0]):
+        return text[lead.end() :]
     found = list(_parts(text))
+    if short and ("\n\n" not in text or sum(part.instructs for part in found) < PROMPTED):
+        return text
     while len(found) > 1 and found[-1].closes:
         found.pop()
     marked = any(part.labelled or part.asks for part in found)

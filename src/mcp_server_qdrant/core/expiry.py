@@ -3,6 +3,7 @@
 An expired text is no longer found. It stays stored, so that it can be restored.
 """
 
+import re
 from datetime import datetime, timedelta
 
 from mcp_server_qdrant.core.context import to_local
@@ -13,6 +14,10 @@ from mcp_server_qdrant.core.notation import iso, one_line, parse_time
 
 NEVER = "never"
 _LONGEST = timedelta(days=366 * 1000)
+# A day, month or year ends with its last moment anyway; "the end of the month" is that of this one.
+_END_OF = re.compile(
+    r"(?:until |by )?(?:the )?end of (?:the )?(?=(week|month|quarter|year)$)?", re.IGNORECASE
+)
 
 
 def parse_expiry(text: str, now: datetime) -> str:
@@ -25,6 +30,8 @@ def parse_expiry(text: str, now: datetime) -> str:
     said = " ".join(text.split())
     if said.lower() in (NEVER, ""):
         return ""
+    if end := _END_OF.match(said):
+        said = ("this " if end[1] else "") + said[end.end() :]
     after = parse_duration(said.lower().removeprefix("in ").removeprefix("after "))
     if after is not None:
         when: datetime | None = now + min(after, _LONGEST)

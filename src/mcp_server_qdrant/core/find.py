@@ -32,9 +32,9 @@ class Tuning(BaseModel):
     algorithm: Annotated[Algorithm, Field(description="default hybrid")] = "hybrid"
     semantic_weight: Annotated[Share, Field(description="share of meaning")] = None
     keyword_weight: Annotated[Share, Field(description="share of keywords")] = None
-    group_size: Annotated[int | None, Field(ge=1, le=10, description="most passages of a text")] = (
-        None
-    )
+    group_size: Annotated[
+        int | None, Field(ge=1, le=10, description="passages per text at most")
+    ] = None
     priority: Annotated[Priority, Field(description="gain of preferred collections")] = "soft"
     recency_decay: Annotated[float, Field(gt=0, le=10, description="per day, default 0.01")] = 0.01
     correct: Annotated[bool, Field(description="typos in the query, default true")] = True
@@ -60,16 +60,16 @@ class SearchRequest(Tuning):
         ),
     ] = None
     within: Annotated[Word | None, Field(description="Id: passages of that text")] = None
-    limit: Annotated[int | None, Field(ge=1, le=MAX_LIMIT, description="Most results")] = None
-    mode: Annotated[Mode, Field(description="full: metadata and the whole text, or part")] = (
-        "minimal"
-    )
+    limit: Annotated[
+        int | None, Field(ge=1, le=MAX_LIMIT, description="Maximum number of results")
+    ] = None
+    mode: Annotated[Mode, Field(description="full: with metadata and whole texts")] = "minimal"
     since: Annotated[
         Word | None, Field(description="Date: 2026-10-31, May 2026, monday, last week, 3 days")
     ] = None
     until: Annotated[Word | None, Field(description="Last day or month")] = None
     tags: Annotated[Tags, Field(description="Any of these")] = None
-    score_threshold: Annotated[Share, Field(description="Least relevance")] = None
+    score_threshold: Annotated[Share, Field(description="Minimum relevance")] = None
     query_filter: Annotated[
         JsonObject,
         Field(

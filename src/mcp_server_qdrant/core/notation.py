@@ -24,7 +24,7 @@ HISTORY = "mcp-server-qdrant-history"  # the hidden collection of earlier versio
 
 Identify = Callable[[str, str, int], str]
 Place = tuple[str, str]  # of a text: its collection and the id of its first part
-CALENDAR = "no time between the years 1 and 9999 in UTC"
+CALENDAR = "no day of the calendar, or not between the years 1 and 9999"
 _DATED = re.compile(
     r"[+-]?\d{4,}-\d\d-\d\d([T ]\d\d(:\d\d){0,2}(\.\d+)?( ?[+-]\d\d(:?\d\d)?|Z)?)?", re.IGNORECASE
 )

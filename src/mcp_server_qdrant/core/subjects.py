@@ -4,18 +4,23 @@ The thresholds were measured with all-MiniLM-L6-v2 on pairs of statements: docs/
 """
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from rapidfuzz.distance import LCSseq, Postfix, Prefix
 
 ALIKE = 0.6  # least cosine of texts that share a word
 BARELY = 0.5  # least cosine if they share half of the words, or the newer one tells of a change
-# Some models give unrelated texts a cosine of 0.8. A lowest cosine of CROWDED or more, among at
-# least MANY candidates, shows that.
+ASKED = 0.65  # least cosine if both are about a query, whose words say less about them
+# Some models give unrelated texts a cosine of 0.8. With so many candidates the lowest cosine shows
+# it, if it is so high.
 MANY, CROWDED = 10, 0.5
 # "Our office is at Lindenweg 4", "Our office is at Hafenstrasse 22": the least number and share of
 # equal words before and after the only difference. Their cosine may be below 0.5.
 FRAME, FRAMED = 3, 0.65
 
 _WORD = re.compile(r"\w+")
+_END = re.compile(r"\b(?:no longer|any ?more|nicht mehr|n(?:e |')\w+ plus|ya no)\b", re.IGNORECASE)
 _CHANGE = re.compile(
     r"\b(?:"
     # English
@@ -39,21 +44,16 @@ _CHANGE = re.compile(
 )
 
 
-def tells_of_change(text: str) -> bool:
-    """True if a text has words such as "moved", "no longer" or "jetzt"; four languages."""
-    return bool(_CHANGE.search(text))
+class Statement(NamedTuple):
+    """A short text and its terms."""
 
+    text: str
+    terms: frozenset[int]
 
-def differ_in_one_passage(first: str, second: str) -> bool:
-    """True if two texts say the same but for one passage, shorter than the words around it."""
-    one, two = (_WORD.findall(text.casefold()) for text in (first, second))
-    if one == two:
-        return False
-    shortest, longest = sorted((len(one), len(two)))
-    before = next((n for n in range(shortest) if one[n] != two[n]), shortest)
-    left = shortest - before
-    after = next((n for n in range(left) if one[-1 - n] != two[-1 - n]), left)
-    return before + after >= max(FRAME, FRAMED * longest)
+    @property
+    def changed(self) -> bool:
+        """True for words such as "moved", "no longer" or "jetzt"; four languages."""
+        return bool(_CHANGE.search(self.text))
 
 
 def unrelated_cosine(cosines: Iterable[float]) -> float:
@@ -69,13 +69,44 @@ def above_unrelated(cosine: float, floor: float) -> float:
 
 
 def same_subject(
-    cosine: float, first: Collection[int], second: Collection[int], *, change: bool
+    older: Statement,
+    newer: Statement,
+    cosine: float,
+    asked: frozenset[int] | None = None,
+    *,
+    fits: bool = False,
 ) -> bool:
-    """True if texts with this cosine and these terms are about the same subject.
+    """True if two texts with this cosine are about the same subject.
 
-    `change`: the newer one tells of a change.
+    `asked`: the terms of a query for which both were found; `fits`: the newer one has its meaning.
     """
-    shared, least = len({*first} & {*second}), min(len({*first}), len({*second}))
-    if not shared:
-        return False
-    return cosine >= (BARELY if change or 2 * shared >= least else ALIKE)
+    shared = older.terms & newer.terms
+    others = shared - (asked or frozenset())
+    if not shared or _same_but_for_a_passage(older.text, newer.text):
+        return bool(shared)
+    known = shared - others
+    lacking = older.terms - newer.terms
+    changed = newer.changed
+    if changed and not others and _END.search(newer.text):
+        # "The key does not fit any more" says nothing about the place of the key.
+        changed = lacking <= (asked or frozenset())
+    if asked is None:
+        half = 2 * len(shared) >= min(len(older.terms), len(newer.terms))
+        return cosine >= (BARELY if changed or half else ALIKE)
+    if changed and len(known) > 1 and lacking.isdisjoint(asked):
+        return True
+    if changed and (others or len(newer.terms & asked) > 1 or fits):
+        return cosine >= BARELY
+    return cosine >= ASKED and bool(changed or others)
+
+
+def _same_but_for_a_passage(first: str, second: str) -> bool:
+    """True for the same words around one passage, shorter than they are.
+
+    One word within it may be the same: "SQLite in memory", "Postgres in Docker".
+    """
+    one, two = (_WORD.findall(text.casefold()) for text in (first, second))
+    around = Prefix.similarity(one, two) + Postfix.similarity(one, two)
+    same = LCSseq.similarity(one, two)
+    enough = same >= FRAMED * max(len(one), len(two))
+    return one != two and around >= FRAME and enough and same <= around + 1

@@ -9,10 +9,9 @@ from mcp_server_qdrant.core.datatypes import Dense, Document, LegQuery, Target
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.notation import key_of
 from mcp_server_qdrant.core.subjects import (
+    Statement,
     above_unrelated,
-    differ_in_one_passage,
     same_subject,
-    tells_of_change,
     unrelated_cosine,
 )
 from mcp_server_qdrant.ingest.encoding import encoded_text
@@ -61,7 +60,10 @@ async def near_memories(
             ids = [point for place, point in nearest if place == name]
             known |= {(name, one.id): one for one in await points.by_id(name, ids)}
         near: list[Near] = []
-        change = tells_of_change(new.text)
+
+        def said(one: Document) -> Statement:
+            return Statement(one.text, frozenset(tokens(encoded_text(one))))
+
         for place in nearest:
             one = known.get(place)
             if one is None or one.chunk or key_of(one) == key_of(new) or len(near) == MOST:
@@ -73,10 +75,7 @@ async def near_memories(
                 continue
             repeats = cosine >= COSINE and alike >= ALIKE
             if not repeats and one.chunks == new.chunks == 1 and one.file is None:
-                terms = tokens(encoded_text(one)), tokens(encoded_text(new))
-                repeats = differ_in_one_passage(one.text, new.text) or same_subject(
-                    above_unrelated(cosine, floor), *terms, change=change
-                )
+                repeats = same_subject(said(one), said(new), above_unrelated(cosine, floor))
             if repeats:
                 near.append(Near(one, cosine, heir))
     except QdrantMcpError:

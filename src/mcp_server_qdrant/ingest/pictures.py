@@ -17,13 +17,16 @@ KEY = 20_000  # characters of a private key at most
 SAMPLE = 20_000  # characters examined to recognise data
 
 SIGN = r"(?:[A-Za-z0-9+/]|\\/)"
-# Between two lines: the end of a literal or of a JSON line; indentation, marks of quoted mail.
-BREAK = r"[\"'`,.+ \t]{0,5}+(?:\\?\r{0,2}\n|(?:\\r)?\\n|&#(?:10|x[aA]);)[ \t>#*|\"'`]{0,40}+"
+# Between two lines: the end of a literal or of a JSON line; indentation, marks of quotes, comments.
+BREAK = (
+    r"(?:[\"'`,.+ \t]{0,5}+(?:\\?\r{0,2}\n|(?:\\r)?\\n|(?:&#(?:1[03]|x[aAdD]);){1,2}\n?)"
+    r"[ \t>#*|\"'`%;-]{0,40}+(?:b['\"]|//[ \t]|\+[ \t][\"'])?+|[\"'],[ ]?[\"'])"
+)
 LAST = (
     rf"(?P<last>{BREAK}(?P<word>{SIGN}{{1,75}}+)(?P<pad>={{0,2}}+)"
     r"(?=[ \t]*+(?:[\s\"'`<),;&\\]|\Z)))"
 )
-WRAPPED = rf"(?:(?:{BREAK}(?:\r?\n[ \t]*+)?+{SIGN}{{48,}}+)++={{0,2}}+{LAST}?+)?+"
+WRAPPED = rf"(?:(?:(?:{BREAK}|[ ])(?:\r?\n[ \t]*+)?+{SIGN}{{48,}}+)++={{0,2}}+{LAST}?+)?+"
 # A property's line, as in a vCard, may begin with its name. A lookbehind after the first character
 # is twice as fast as one before it.
 PROPERTY = rf"(?<=[:=,;].){SIGN}*+(?={BREAK}{SIGN}{{48}})"
@@ -31,6 +34,21 @@ RUN = re.compile(
     rf"[A-Za-z0-9+/](?<![A-Za-z0-9+/]{{2}})(?:{SIGN}{{47,}}+|{PROPERTY})={{0,2}}+{WRAPPED}"
 )
 URL_SAFE = re.compile(r"(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{256,}+={0,2}+")
+# Bytes in hex, as in C and Python; lines of hexdump or xxd; uuencoded lines. The first byte stands
+# alone in the pattern, because a search for a set of characters is fast.
+BYTES = re.compile(
+    r"[0-9a-fA-F\\](?<![0-9A-Za-z].)x?[0-9a-fA-F]{1,2}(?::\s{0,40}+(?:[0-9a-fA-F]{2}:\s{0,40}+)++"
+    r"|(?:(?=\\x)|[,\s\\]{1,40}+)(?:(?:0x[0-9a-fA-F]{1,2}|[0-9a-fA-F]{2})[,\s\\]{1,40}+"
+    r"|\\x[0-9a-fA-F]{2}(?:[\"']\s{1,40}+b?[\"'])?+)++)",
+    re.DOTALL,
+)
+LISTED = re.compile(
+    r"(?:^[ \t]*+[0-9a-fA-F]{6,16}:?[ \t]++"
+    r"(?:(?:[0-9a-fA-F]{2}){1,4}+[ \t]++){4,16}+[^\n]*+\n){8,}+"
+    r"|(?<=\n)(?:M[ -`]{60}\r?\n){4,}+",
+    re.MULTILINE,
+)
+PREFIX = re.compile(r"0x|\\x|\W")
 URI = re.compile(
     r"[dD][aA][tT][aA]:(?:(?P<kind>[a-zA-Z]{1,20})/[\w.+-]{1,100}+)?+"
     r"(?P<more>(?:\\?;[^\s,;\"'<>\\]{1,100}+){0,9}+)\\?,"
@@ -42,7 +60,7 @@ PICTURES = ("image", "audio", "video", "font")
 UNQUOTED = re.compile(r"[^\s\"'()<>]*+")
 QUOTED = {'"': re.compile(r'[^"\n]*+'), "'": re.compile(r"[^'\n]*+")}
 
-BETWEEN = re.compile(r"&#\w+;|\\[rn]|[^A-Za-z0-9+/_-]")
+BETWEEN = re.compile(r"&#\w+;|\\[rn]|(?<=\s)(?:b['\"]|//\s|\+\s[\"'])|[^A-Za-z0-9+/_-]")
 HEX = re.compile(r"(?:0?x)?[0-9a-fA-F]+\Z")
 HASHES = (48, 56, 64, 96, 128)  # characters of a hash in hex
 WORD = re.compile(r"[A-Za-z]?[a-z]*\Z|[A-Z]+\Z")
@@ -58,7 +76,8 @@ def pictures(text: str) -> list[Span]:
             start, end = run.start(), _end(run)
             if _is_data(text[start:end]) and not _is_kept(text, start, end):
                 found.append((start, end))
-    return merge(found)
+    found += [run.span() for run in BYTES.finditer(text) if _is_data(PREFIX.sub("", run[0]))]
+    return merge([*found, *(run.span() for run in LISTED.finditer(text))])
 
 
 def _addressed(text: str) -> Iterator[Span]:

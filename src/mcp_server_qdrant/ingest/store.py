@@ -52,7 +52,7 @@ FALLBACK_TOKENS = 128
 UNREAD = "the model does not know its characters"
 OVERLAP = 0.15
 MOST_COMPARED = 64  # other collections that a new text is compared with
-NUMBER = re.compile(r"\d+")
+NUMBER = re.compile(r"[-_. ]?\d+")
 LAST_LETTER = re.compile(r"(?<=[-_. ])[a-z]$", re.IGNORECASE)
 
 
@@ -406,7 +406,12 @@ class Store:
         ]
         # Names that differ by a number, or by a last part of one letter, differ on purpose.
         bare = [pattern.sub("", collection) for pattern in (NUMBER, LAST_LETTER)]
-        near = [one for one in near if bare[0] != NUMBER.sub("", one)]
+        numbers = re.findall(r"\d+", collection)
+        near = [
+            one
+            for one in near
+            if bare[0] != NUMBER.sub("", one) or numbers == re.findall(r"\d+", one)
+        ]
         near = [one for one in near if bare[1] != LAST_LETTER.sub("", one)]
         if near and not create and collection != self.default:
             raise RequestError(

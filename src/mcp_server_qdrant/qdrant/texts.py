@@ -64,9 +64,15 @@ def text_at(payload: Payload | None, paths: Sequence[str]) -> tuple[str, str] | 
             value = payload
             for key in path.split("."):
                 value = _as_object(value).get(key)
-        if isinstance(value, str):
-            return path, value
+        if (text := _joined(value)).strip():
+            return path, text
     return None
+
+
+def _joined(value: Any) -> str:
+    """A text, or several as lines; "" for anything else."""
+    texts = value if isinstance(value, list) else [value]
+    return "\n".join(texts) if all(isinstance(one, str) for one in texts) else ""
 
 
 def find_text_path(payloads: Sequence[Payload], known: Sequence[str]) -> str | None:
@@ -91,8 +97,8 @@ def _texts(value: Any, inside: str = "", depth: int = DEPTH) -> Iterator[tuple[s
         path = f"{inside}{key}"
         if depth > 1 and (held := _as_object(one)):
             yield from _texts(held, f"{path}.", depth - 1)
-        elif isinstance(one, str) and _is_text(one):
-            yield path, one
+        elif (text := _joined(one)) and all(map(_is_text, [one] if text == one else one)):
+            yield path, text
 
 
 def _as_object(value: Any) -> Mapping[str, Any]:

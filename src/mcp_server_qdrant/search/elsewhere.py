@@ -13,7 +13,7 @@ from typing import NamedTuple
 from mcp_server_qdrant.core.datatypes import SearchPage, Targets
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.notation import cite, escaped, first_few
-from mcp_server_qdrant.search.present import WEAKLY, is_weak
+from mcp_server_qdrant.search.present import LACKING, WEAKLY, is_weak
 from mcp_server_qdrant.search.ranking import rank_candidates
 from mcp_server_qdrant.search.relevance import Hit
 from mcp_server_qdrant.search.retrieve import search_candidates
@@ -64,8 +64,10 @@ async def better_elsewhere(understanding: Understanding, query: Query, best: Hit
     return Outside(found.collection, least)
 
 
-def with_elsewhere(page: SearchPage, other: SearchPage, searched: Sequence[str]) -> SearchPage:
-    """The page with the results of another page first, which a note marks."""
+def with_elsewhere(
+    page: SearchPage, other: SearchPage, searched: Sequence[str], limit: int | None
+) -> SearchPage:
+    """The page with the results of another page first, which a note marks; `limit` in all."""
     known = {(one.document.collection, one.document.id) for one in page.results}
     found = [
         replace(one, elsewhere=True)
@@ -83,10 +85,15 @@ def with_elsewhere(page: SearchPage, other: SearchPage, searched: Sequence[str])
         else "of another project"
     )
     note = f"{which} from elsewhere, {outside}: collections={wanted} searches there."
-    notes = [one for one in page.notes if one != page.nothing and not one.startswith(WEAKLY)]
-    return replace(
-        page, results=[*found, *page.results], notes=[note, *notes], weak=False, nothing=None
-    )
+    kept = [one for one in page.notes if one != page.nothing]
+    notes = [
+        note,
+        *(one for one in other.notes if one.startswith(LACKING)),
+        *(one for one in kept if not one.startswith((WEAKLY, LACKING))),
+    ]
+    results = [*found, *page.results][:limit]
+    more = page.more + len(found) + len(page.results) - len(results)
+    return replace(page, results=results, notes=notes, more=more, weak=False, nothing=None)
 
 
 async def _search_outside(understanding: Understanding, query: Query) -> tuple[list[Hit], bool]:

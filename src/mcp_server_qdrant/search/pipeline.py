@@ -193,7 +193,7 @@ class Pipeline:
             request = query.request.model_copy(update=asked)
             other = await self._searched(request, room // 2, None, query.known)
             searched = [target.collection for target in query.targets]
-            return with_elsewhere(page, other, searched)
+            return with_elsewhere(page, other, searched, query.request.limit)
         return page
 
     async def _check_names(

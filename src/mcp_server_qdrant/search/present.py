@@ -47,6 +47,7 @@ AFTER = 0.5  # weight of a sentence's words for the sentence after it
 BEGINNING = 200  # characters quoted of a part without words of the query
 
 WEAKLY = "Weak matches only"
+LACKING = "No text found contains"
 
 _ATTRIBUTES = re.compile(r"\s*\{:[^{}]*\}")  # attributes of a Markdown heading
 _BLANK_LINES = re.compile(r"\n{4,}")
@@ -95,7 +96,7 @@ def present(
         results=results,
         statuses=statuses,
         notes=[
-            *([f"No text found contains {all_of}{cite_all(lacking)}."] if lacking else []),
+            *([f"{LACKING} {all_of}{cite_all(lacking)}."] if lacking else []),
             *weakly,
             *order_notes(shown),
             *failure_notes(statuses),

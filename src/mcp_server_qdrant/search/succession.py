@@ -16,9 +16,9 @@ from mcp_server_qdrant.core.datatypes import PointId
 from mcp_server_qdrant.core.dates import MONTHS, WEEKDAYS, date_of
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.subjects import (
+    Statement,
     above_unrelated,
-    differ_in_one_passage,
-    tells_of_change,
+    same_subject,
     unrelated_cosine,
 )
 from mcp_server_qdrant.search.relevance import Hit, series_of
@@ -27,11 +27,8 @@ from mcp_server_qdrant.search.speakers import speaker_of
 from mcp_server_qdrant.search.understand import Query
 
 POOL = 10  # hits that are compared
-# The cosine of texts of which the newer one may correct the older one:
-CLOSE = 0.8  # any
-ALIKE = 0.65  # if it says that something changed, or they share a word that the query has not
-CHANGED = 0.5  # if both hold, or it says so and has two words of the query or its meaning
-# Below CLOSE both are about the query, by their share of what the best one has:
+CLOSE = 0.8  # cosine of texts of which the newer one may correct the older one
+# Below that, both are about the query, by their share of what the best one has:
 WORDS = 0.35  # of the weight of its words of the query
 MEANING = 0.85  # or of its cosine to the query
 REPEATED = 0.75  # share of the words that records of a series have in common
@@ -45,19 +42,17 @@ _CALENDAR = frozenset((*WEEKDAYS, *MONTHS))
 class _Text(NamedTuple):
     """A hit with its place on the page, its date and its unit vector.
 
-    `terms` are its words, `asked` those of the query, `words` their weight. `meaning` is its cosine
-    to the query. `changed`: it says that something changed.
+    `asked` are its terms of the query, `words` their weight. `meaning` is its cosine to the query.
     """
 
     slot: int
     hit: Hit
     date: datetime
     vector: Unit
-    terms: frozenset[int]
+    said: Statement
     asked: frozenset[int]
     words: float
     meaning: float
-    changed: bool
 
     def means(self, best: "_Text") -> bool:
         """True if its meaning is about as close to the query as that of the best text."""
@@ -94,9 +89,7 @@ async def in_order_of_time(fetch: Fetch, hits: Sequence[Hit], query: Query) -> l
 async def _texts(fetch: Fetch, hits: Sequence[Hit], query: Query, floor: float) -> list[_Text]:
     """The texts that may correct or be corrected, best first; none if all are of one date."""
     pool = hits[: min(query.limit, POOL)]
-    # A label that the query has in lower case names a subject, not a speaker.
-    subjects = frozenset(_WORD.findall(query.request.query))
-    dated = {n: when for n, hit in enumerate(pool) if (when := _when(hit, subjects))}
+    dated = {n: when for n, hit in enumerate(pool) if (when := _when(hit, query))}
     if len({*dated.values()}) < 2:
         return []
     vectors = await _vectors(fetch, [hits[n] for n in dated], query)
@@ -106,16 +99,15 @@ async def _texts(fetch: Fetch, hits: Sequence[Hit], query: Query, floor: float) 
     for n, when in dated.items():
         if (vector := vectors.get((hits[n].collection, hits[n].id))) is not None:
             text = hits[n].document.text
-            terms = frozenset(query.words.tokens(text))
-            asked = terms & weights.keys()
+            said = Statement(text, frozenset(query.words.tokens(text)))
+            asked = said.terms & weights.keys()
             words = sum(weights[term] for term in asked)
             meaning = above_unrelated(hits[n].dense or 0.0, floor)
-            changed = tells_of_change(text)
-            texts.append(_Text(n, hits[n], when, vector, terms, asked, words, meaning, changed))
+            texts.append(_Text(n, hits[n], when, vector, said, asked, words, meaning))
     return texts
 
 
-def _when(hit: Hit, subjects: frozenset[str]) -> datetime | None:
+def _when(hit: Hit, query: Query) -> datetime | None:
     """The date of a short text that a later one may have replaced; None for other texts.
 
     Turns of a conversation and entries of a log do not replace each other.
@@ -123,10 +115,17 @@ def _when(hit: Hit, subjects: frozenset[str]) -> datetime | None:
     one = hit.document
     if hit.dense is None or one.chunks > 1 or one.file is not None or one.heir is not None:
         return None
-    speaker = speaker_of(one.text)
-    if series_of(hit) or (speaker and not subjects.issuperset(speaker.split())):
+    if series_of(hit) or ((speaker := speaker_of(one.text)) and not _asks_of(query, speaker)):
         return None
     return date_of(one)
+
+
+def _asks_of(query: Query, label: str) -> bool:
+    """True if the query has the words of a label in lower case: a subject, not a speaker."""
+    words = _WORD.findall(query.request.query)
+    lower = " ".join(word for word in words if not word[0].isupper())
+    terms = frozenset(query.words.tokens(label))
+    return bool(terms) and terms <= frozenset(query.words.tokens(lower))
 
 
 async def _vectors(fetch: Fetch, hits: Sequence[Hit], query: Query) -> Mapping[Place, Unit]:
@@ -161,19 +160,14 @@ def _group(texts: Sequence[_Text], floor: float) -> list[_Text]:
 
 def _corrects(one: _Text, other: _Text, best: _Text, floor: float) -> bool:
     """True if the newer of two texts may correct the older one."""
-    shared = one.terms & other.terms
-    if not shared or len(one.vector) != len(other.vector):
+    if not one.said.terms & other.said.terms or len(one.vector) != len(other.vector):
         return False  # of different models
     cosine = above_unrelated(float(one.vector @ other.vector), floor)
     if cosine >= CLOSE or not (one.fits(best) and other.fits(best)):
         return cosine >= CLOSE
-    if differ_in_one_passage(one.hit.document.text, other.hit.document.text):
-        return True
-    newer = max(one, other, key=lambda text: text.date)
-    others = shared - newer.asked
-    if newer.changed and (others or len(newer.asked) > 1 or newer.means(best)):
-        return cosine >= CHANGED
-    return cosine >= ALIKE and bool(newer.changed or others)
+    older, newer = sorted((one, other), key=lambda text: text.date)
+    asked, means = older.asked | newer.asked, newer.means(best)
+    return same_subject(older.said, newer.said, cosine, asked, fits=means)
 
 
 def _comparable(group: Sequence[_Text], query: Query) -> list[_Text]:
@@ -196,8 +190,8 @@ def _comparable(group: Sequence[_Text], query: Query) -> list[_Text]:
 
 def _changes(one: _Text, other: _Text) -> bool:
     """True if a text says that something changed, and is no other record of the same form."""
-    most = max(len(one.terms), len(other.terms))
-    return one.changed and len(one.terms & other.terms) < REPEATED * most
+    mine, terms = one.said.terms, other.said.terms
+    return one.said.changed and len(mine & terms) < REPEATED * max(len(mine), len(terms))
 
 
 def _named(text: str) -> frozenset[str]:

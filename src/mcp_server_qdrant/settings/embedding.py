@@ -37,9 +37,9 @@ class EmbeddingSettings(BaseModel):
     )
     """URL of an OpenAI-compatible service, such as `http://localhost:11434/v1`. Default: OpenAI."""
     embedding_api_key: SecretStr | None = None
-    """Its API key."""
+    """API key of the embedding service."""
     openai_api_key: SecretStr | None = None
-    """Used if EMBEDDING_API_KEY is not set; never sent to EMBEDDING_SERVICE_URL."""
+    """OpenAI's API key, if EMBEDDING_API_KEY is not set. Never sent to EMBEDDING_SERVICE_URL."""
     collection_models: Annotated[tuple[tuple[str, str], ...], BeforeValidator(parse_pairs)] = ()
     """Models of single collections: `name=model` separated by commas, or JSON. Names may be globs,
     models may be `openai:model`."""

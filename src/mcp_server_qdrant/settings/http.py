@@ -56,12 +56,12 @@ class AuthSettings(BaseModel):
     auth_issuer: Url | None = None
     """With `oauth`: URL of the issuer, exactly as in its tokens."""
     auth_audience: Names = ()
-    """With `oauth`: accepted values of `aud`, separated by commas. The first URL among them is the
-    one that clients connect to. Default of that URL: this server's address."""
+    """With `oauth`: accepted values of `aud`, separated by commas. Clients are told the first URL
+    among them as this server's address; without one, the address that it listens on."""
     auth_jwks_url: Url | None = None
     """URL of the issuer's keys. Default: discovered from AUTH_ISSUER."""
     fastmcp_allowed_hosts: Annotated[Names, AfterValidator(_hosts)] = ()
-    """Host names that clients may use for it: `mcp.example.com`, `*.internal`, `mcp:8000`. IP
+    """Host names that clients may use: `mcp.example.com`, `*.internal`, `mcp:8000`. IP
     addresses, localhost and the names in FASTMCP_HOST and AUTH_AUDIENCE are always allowed."""
     fastmcp_allowed_origins: Annotated[Names, AfterValidator(_origins)] = ()
     """Origins of web pages that may call this server: `https://app.example.com`, or `*`."""

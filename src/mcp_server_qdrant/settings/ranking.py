@@ -30,7 +30,7 @@ class RankingSettings(BaseModel):
     """Endpoint of a reranking service, such as `http://host:8080/rerank`. Default: none, a local
     model reranks."""
     rerank_api_key: SecretStr | None = None
-    """Its API key, sent as a bearer token."""
+    """API key of RERANK_URL, sent as a bearer token."""
 
 
 def _fields(value: Any) -> Any:

@@ -26,7 +26,7 @@ Ids = Annotated[
     Field(description="Found or own ids"),
 ]
 Filter = Annotated[JsonObject, Field(description="The first call only counts; {}: all")]
-Name = Annotated[Word | None, Field(description="Where they are")]
+Name = Annotated[Word | None, Field(description="Required with query_filter")]
 Seen = Annotated[Word | None, Field(description="Revision of the text; any other is kept")]
 Count = Annotated[int | None, Field(ge=1, description="The count, to confirm")]
 

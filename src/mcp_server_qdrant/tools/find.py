@@ -70,7 +70,10 @@ def _in_words(name: str) -> str:
     """The name of a parameter with its values and its description."""
     info = find_parameters()[name]
     limits = [
-        getattr(one, end) for end in ("ge", "le") for one in info.metadata if hasattr(one, end)
+        getattr(one, end)
+        for end in ("gt", "ge", "le")
+        for one in info.metadata
+        if hasattr(one, end)
     ]
     values = "-".join(f"{limit:g}" for limit in limits) or "|".join(choices(info.annotation))
     return f"{name} {values}".rstrip() + f" ({info.description})"

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any
 
 from mcp.types import CallToolResult
 from pydantic import BeforeValidator, Field
+from rapidfuzz.distance import Prefix
 
 from mcp_server_qdrant.core.context import to_local
 from mcp_server_qdrant.core.datatypes import Document, Earlier
@@ -25,7 +27,7 @@ from mcp_server_qdrant.core.notation import (
     plural,
     shown_id,
 )
-from mcp_server_qdrant.core.writes import LISTED, Version
+from mcp_server_qdrant.core.writes import LINE, LISTED, Version
 from mcp_server_qdrant.tools.boundary import ClosedTool, make_result, services_of_tool
 from mcp_server_qdrant.tools.rendering import (
     BACK,
@@ -44,6 +46,7 @@ GET = "Texts by ids from qdrant-find, or whole documents by your own ids; ID@TIM
 MAX_IDS = 50
 MAX_NEIGHBOURS = 20
 MAX_CHARACTERS = 60_000  # of texts in one answer; most clients pass on less to their model
+BEFORE = 20  # characters shown before what changed
 CHARACTERS = 20_000  # about 5,000 tokens
 
 Ids = Annotated[
@@ -52,7 +55,7 @@ Ids = Annotated[
     Field(min_length=1, max_length=MAX_IDS, description="Found or own ids"),
 ]
 Place = Annotated[Word | None, Field(description="Default: all collections")]
-Size = Annotated[int, Field(ge=1_000, le=MAX_CHARACTERS, description="Most characters")]
+Size = Annotated[int, Field(ge=1_000, le=MAX_CHARACTERS, description="Maximum characters")]
 Versions = Annotated[bool, Field(description="List earlier versions")]
 Neighbours = Annotated[
     int, Field(ge=0, le=MAX_NEIGHBOURS, description="Parts before and after to add")
@@ -194,10 +197,34 @@ async def _versions(
     found = [version for versions in each for version in versions]
     if not found:
         raise RequestError(f"No earlier version of {cite_all(ids)} is kept.")
-    lines = [f"- {one.summary}" for one in found]
+    told = [await _tell_apart(services, of, some) for of, some in zip(ids, each, strict=True)]
+    lines = [f"- {one.summary}" for some in told for one in some]
     older = ["older ones by ID@TIME"] if max(map(len, each)) >= LISTED else []
     lines += as_notes([", ".join([f"qdrant-get reads one by its id, {BACK}", *older]) + "."])
     return make_result("\n".join(lines), {"versions": [_version_with_text(one) for one in found]})
+
+
+async def _tell_apart(
+    services: Services, own: str, versions: Sequence[Version]
+) -> Sequence[Version]:
+    """The versions; those that begin alike with the passage that the next one changed instead."""
+    if not versions:
+        return versions
+    found, *_ = await services.lookup.get([own], collection=versions[0].collection, whole=True)
+    known = [one.text for one in found] + [one.document.text for one in versions]
+    if len({one_line(text, LINE) for text in known}) == len(known):
+        return versions
+    told, later = list[Version](), known[0] if found else ""
+    for one in versions:
+        whole = await services.history.version(one.id, one.collection)
+        text = whole.document.text if whole else one.document.text
+        same = Prefix.similarity(text, later)
+        line = text.count("\n", 0, same) + 1
+        start = max(text.rfind("\n", 0, same), text.rfind(" ", 0, max(same - BEFORE, 0))) + 1
+        changed = f"line {line}: {text[start:]}" if same > LINE else text
+        told.append(replace(one, document=one.document._replace(text=changed)))
+        later = text
+    return told
 
 
 def _unchanged_note(one: Document, earlier: Earlier) -> str:

@@ -31,7 +31,7 @@ Limit = Annotated[int, Field(ge=1, le=MOST_POINTS, description="Points drawn")]
 Places = Annotated[Words, Field(description="As in qdrant-find")]
 Query = Annotated[Text | None, Field(description="Placed with its hits")]
 Axes = Annotated[Literal[2, 3], Field(description="Axes")]
-WithPoints = Annotated[bool | None, Field(description="Every point, to draw them")]
+WithPoints = Annotated[bool | None, Field(description="Return all points, for drawing")]
 
 
 async def project(

@@ -55,9 +55,7 @@ STORE = (
 MAX_OLD = 50  # texts superseded by one call
 ELSEWHERE_SECONDS = 1.0  # for searching other collections for an id
 
-Where = Annotated[
-    Word | None, Field(description="A new name creates a collection; moves the text of id here")
-]
+Where = Annotated[Word | None, Field(description="Created if new; with id: moves that text here")]
 Information = Annotated[Text | None, Field(description="Text to remember")]
 Seen = Annotated[Word | None, Field(description="Revision of the text; no other is changed")]
 DocumentId = Annotated[
@@ -65,11 +63,13 @@ DocumentId = Annotated[
 ]
 Edit = Annotated[
     JsonObject,
-    Field(description="In id's text: append; prepend; replace, with; section (A > B), with"),
+    Field(
+        description="Changes the text of id: append; prepend; replace, with; section (A > B), with"
+    ),
 ]
 Metadata = Annotated[
     JsonObject,
-    Field(description="Facts to filter by: project, created_at; source: URL if from the web"),
+    Field(description="Filter by: project (or all), created_at; source: URL if from the web"),
 ]
 StoredTags = Annotated[
     Tags, Field(description="Words to filter by; pinned, open: shown at session start")
@@ -77,16 +77,16 @@ StoredTags = Annotated[
 Superseded = Annotated[
     Annotated[list[Id], Field(max_length=MAX_OLD)] | None,
     BeforeValidator(one_or_many),
-    Field(description="Ids of outdated texts, then ranked last; id suffices; []: undo"),
+    Field(description="Ids of texts that this one (or id) makes outdated: ranked last; []: undo"),
 ]
 Title = Annotated[Word | None, Field(description="Shown with the text")]
 About = Annotated[
     JsonObject,
-    Field(description="Of a collection: description; folder (.: here); follow (sync it)"),
+    Field(description="Of the collection: description; folder (. is this one); follow (sync it)"),
 ]
 Place = Annotated[Word | None, Field(description="Default: all collections")]
 Expires = Annotated[
-    Word | None, Field(description="Date or 90 days, then no longer found; never: no expiry")
+    Word | None, Field(description="Date, or 90 days: not found after it; never: no expiry")
 ]
 
 UNLISTED = frozenset({"seen", "moved_from"})  # for the page /viz and careful callers
@@ -101,7 +101,7 @@ async def store(
     title: Title = None,
     supersedes: Superseded = None,
     expires: Expires = None,
-    create: Annotated[bool, Field(description="Allow a new name like another's")] = False,  # noqa: FBT002
+    create: Annotated[bool, Field(description="Create even if the name resembles another")] = False,  # noqa: FBT002
     about: About = None,
     edit: Edit = None,
     seen: Seen = None,
@@ -205,12 +205,17 @@ async def _remember(
     seen: str | None,
 ) -> CallToolResult:
     """Store a text in the `named` or the default collection."""
-    collection = named or await services.catalog.storing_collection() or MEMORY
+    project = (new.metadata or {}).get("project")
+    collection = named or await services.catalog.storing_collection(project) or MEMORY
     if new.id is not None:
+        # An id of ours is of one text, wherever it is; a name may be in several collections.
+        unique = named is None and is_tool_id(new.id)
+        found = await _find_text(services, new.id, None) if unique else None
+        collection = found.collection if found else collection
         with suppress(UnknownCollection):  # it may be a new one
             (own,) = await services.lookup.complete_ids([new.id], named)
             new = replace(new, id=own)
-        if named is None:
+        if named is None and found is None:
             await _check_place(services, str(new.id), collection)
         if str(new.id).strip():
             await _check_id(services, str(new.id), collection, seen)

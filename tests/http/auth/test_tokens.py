@@ -204,13 +204,6 @@ def test_a_missing_file_is_an_error_at_start(tmp_path):
         NamedTokens(tmp_path / "none.yaml", None)
 
 
-def test_new_tokens_are_long_and_never_the_same():
-    made = {new_token() for _ in range(100)}
-
-    assert len(made) == 100
-    assert {len(token) for token in made} == {47}
-
-
 def test_tokens_are_added_to_a_file_that_only_its_owner_reads(tmp_path):
     path = tmp_path / "t.yaml"
     for one in (entry(ANA), entry(BEN, "ben")):

@@ -1,15 +1,13 @@
 """The page's calls that list and change texts: as the tools do it, and as far as they may."""
 
-import json
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from mcp_server_qdrant.http.auth.tokens import digest
 from mcp_server_qdrant.http.page.desk import EXCERPT
-from mcp_server_qdrant.ingest.demo import TEXTS
 from tests.http.page.conftest import filled
+from tests.listening import make_tokens
 from tests.support import memory_engine
 
 pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect")
@@ -76,34 +74,6 @@ async def test_a_search_can_be_kept_to_as_many_points_as_the_page_is_told(page):
     assert [one["id"] for one in kept["results"]] == [found["id"]]
 
 
-async def whole(page, name, **where):
-    (one,) = (await page.ask("get", ids=[name], **where or NOTES))["documents"]
-    return one
-
-
-async def test_what_was_edited_or_deleted_is_listed_read_and_brought_back(page):
-    await page.ask("store", id="mine", information="the first", **NOTES)
-    await page.ask("store", id="mine", information="the second", **NOTES)
-    (gone,) = (await page.ask("delete", ids=["mine"], **NOTES))["documents"]
-    listed = (await page.ask("get", ids=["mine"], versions=True, **NOTES))["versions"]
-    read = await whole(page, listed[1]["id"])
-    await page.ask("store", id=gone["version"], **NOTES)
-
-    assert (await page.ask("setup"))["days"] == 30
-    assert listed[0]["id"] == gone["version"]
-    assert (read["text"], read["id"]) == ("the first", listed[1]["id"])
-    assert (await whole(page, "mine"))["text"] == "the second"
-
-
-async def test_a_collection_of_the_demo_is_stored_with_one_call(one):
-    done = await one.ask("demo", name="recipes")
-    setup = await one.ask("setup")
-    lines = (TEXTS / "recipes.jsonl").read_text("utf-8").splitlines()
-
-    assert done == {"collection": "recipes", "texts": len(lines)}
-    assert "recipes" in [collection["name"] for collection in setup["collections"]]
-
-
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("list", {"limit": 5}, "There is no field 'limit'."),
     ("list", {"start": "5"}, "start must be a whole number from 0."),
@@ -139,30 +109,22 @@ async def test_a_server_that_only_reads_changes_nothing():
         assert len((await page.ask("list"))["results"]) == 24
 
 
-SCOPES = {
-    "rita": (["read"], {"store": False, "delete": False}),
-    "wim": (["read", "write"], {"store": True, "delete": False}),
-    "anna": (["read", "write", "admin"], {"store": True, "delete": True}),
+MAY = {
+    "read": {"store": False, "delete": False},
+    "write": {"store": True, "delete": False},
+    "admin": {"store": True, "delete": True},
 }
 
 
 async def test_a_token_changes_what_its_scopes_allow(tmp_path):
-    secrets = {name: f"{name}-token-of-at-least-32-characters" for name in SCOPES}
-    path = tmp_path / "tokens.json"
-    path.write_text(
-        json.dumps(
-            [
-                {"name": name, "sha256": digest(secrets[name]), "scopes": scopes}
-                for name, (scopes, _) in SCOPES.items()
-            ]
-        )
-    )
+    path = tmp_path / "tokens.yaml"
+    tokens = make_tokens(path, **{scope: scope for scope in MAY})
     async with (
         memory_engine() as engine,
         filled(engine.client, auth_mode="token", auth_tokens_file=path) as page,
     ):
-        for name, (_, may) in SCOPES.items():
-            who = {"authorization": f"Bearer {secrets[name]}"}
+        for name, may in MAY.items():
+            who = {"authorization": f"Bearer {tokens[name]}"}
             save = {"id": name, "information": f"by {name}", **NOTES}
             gone = {"ids": [name], **NOTES}
             move = {"id": name, "moved_from": "notes", "collection_name": "letters"}

@@ -114,20 +114,6 @@ async def test_an_export_that_is_ingested_is_the_same_collection(engine, service
     assert heirs["key"] == services.store.points.identify("others", "there", 0)
 
 
-@pytest.mark.parametrize("form", FORMS)
-async def test_an_export_of_what_was_ingested_is_the_same_again(engine, services, tmp_path, form):
-    await fill(services)
-    await export(bulk(engine), "notes", tmp_path / "one", form, quiet, replace=False)
-    await ingest(services, tmp_path / "one", "again")
-    await export(bulk(engine), "again", tmp_path / "two", form, quiet, replace=False)
-
-    def lines(folder: Path) -> list[Any]:
-        whole = b"".join(one.read_bytes() for one in sorted((tmp_path / folder).glob("[!.]*")))
-        return sorted(whole.split(b"\n"))
-
-    assert lines(tmp_path / "one") == lines(tmp_path / "two")
-
-
 async def test_what_has_expired_stays_so(engine, services, tmp_path):
     await services.store.store(
         NewDocument("Gone.", id="x", expires="2020-01-01T00:00:00Z"), "notes"

@@ -15,8 +15,6 @@ from mcp_server_qdrant.core.errors import (
     RequestError,
 )
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
-from mcp_server_qdrant.evaluation.labels import Label
-from mcp_server_qdrant.evaluation.run import measure
 from mcp_server_qdrant.ingest.collections import upgrade
 from mcp_server_qdrant.ingest.collections.upgrade import PASSES, Upgrades
 from mcp_server_qdrant.qdrant.errors import foreign_errors
@@ -260,25 +258,6 @@ async def test_another_model_takes_over_in_place_and_the_old_vectors_stay(engine
     assert texts(stale) == before
     assert texts(page)[0] == TEXTS[30]
     assert new.queries == [TEXTS[30]]
-
-
-async def test_two_models_in_one_collection_are_compared_by_an_evaluation_each(engine):
-    coarse = FakeEncoder("fake/Other", size=2)
-    await upgrades(engine).model("notes", coarse, SAYS)
-    labels = [Label(query=text, expected=(str(n),)) for n, text in enumerate(TEXTS, 1)]
-
-    first = {}
-    for name in ("fake/Bag-of-Words", "fake/Other"):
-        models = (("notes", name),)
-        async with memory_services(
-            FakeEncoder(), coarse, engine=engine, collection_models=models
-        ) as services:
-            done = await measure(services, labels, ["semantic"])
-        found = zip(done.queries, done.runs[0].found, strict=True)
-        first[name] = sum(keys[0] in query.grades for query, keys in found)
-
-    # Words that share a bucket of the one tell a few texts apart no more, two buckets hardly any.
-    assert first["fake/Other"] < 20 < 30 < first["fake/Bag-of-Words"]
 
 
 async def test_a_server_of_the_new_model_does_not_search_its_vector_before_it_is_complete(engine):

@@ -29,7 +29,8 @@ def line(chance: random.Random) -> str:
         return chance.choice(LINES)
     path = "/".join(chance.choice(PIECES) for _ in range(chance.choice((1, 1, 1, 2, 3))))
     before = chance.choice(("", "", "!")) + chance.choice(("", "", "/"))
-    return before + path + chance.choice(("", "", "/")) + chance.choice(("", "", "", " ", "\r"))
+    end = chance.choice(("", "", "", " ", "\r", "\t"))
+    return before + path + chance.choice(("", "", "/")) + end
 
 
 def grow(chance: random.Random, folder: Path, depth: int = 0) -> None:
@@ -77,6 +78,9 @@ WRITTEN = {
     "all in a folder but one": ("docs/*\n!docs/keep.md", {}),
     "a folder below decides for itself": ("*.md", {"docs": "!*.md\nprivate.txt"}),
     "not the one that is left out": ("docs", {"docs": "!*"}),
+    "a class of characters is never a slash": ("docs[!a]x.md", {}),
+    "an escaped slash is one": (r"docs\/x.md", {}),
+    "folders below": ("docs/**/", {}),
     "an editor's byte order mark": ("\ufeff*.md", {}),
     "line ends of Windows": ("*.md\r\n!keep.md\r\ndocs/\r\n", {}),
 }

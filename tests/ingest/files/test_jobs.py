@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import sys
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,12 +16,9 @@ from mcp_server_qdrant.core.notation import point_id
 from mcp_server_qdrant.encoders.chunk import token_count
 from mcp_server_qdrant.ingest.encoding import encoded_text
 from mcp_server_qdrant.ingest.files import reader as reader_module
-from mcp_server_qdrant.ingest.files.reader import Reader
 from mcp_server_qdrant.ingest.files.state import Report, SyncRequest
 from mcp_server_qdrant.ingest.files.sync import FileJob, Sync
 from mcp_server_qdrant.ingest.files.walk import Found, Problem
-from tests.made_sessions import ID as SESSION
-from tests.made_sessions import exchange, lines
 
 
 def found(path: Path, text: str | bytes, mtime: int = 10**18) -> Found:
@@ -93,35 +89,6 @@ def test_a_file_too_large_is_not_read_and_lists_may_be_larger_than_texts(name, m
     assert isinstance(prepare(found(tmp_path / name, row.ljust(most))), FileJob)
 
 
-def test_of_a_session_that_goes_on_only_the_last_parts_are_new(tmp_path):
-    """What has been encoded is in the cache, by its text."""
-    rows = [
-        row
-        for n in range(12)
-        for row in exchange(n, f"What is in box {n}?", "Nails and screws. " * 9)
-    ]
-    name = tmp_path / f"{SESSION}.jsonl"
-    with closing(Reader()) as reader:
-        before = prepare(found(name, lines(rows)), max_bytes=100_000, reader=reader)
-    rows += exchange(12, "And in the last box?", "Nothing at all. " * 9)
-    with closing(Reader()) as reader:
-        after = prepare(found(name, lines(rows)), max_bytes=100_000, reader=reader)
-
-    known = {encoded_text(part) for part in before.parts}
-    assert [encoded_text(part) in known for part in after.parts].count(False) <= 3
-    assert len(after.parts) > 12
-
-
-def test_what_is_stored_of_a_file_that_vanished_meanwhile_stays_for_the_drive_may_have_gone(
-    tmp_path,
-):
-    file = found(tmp_path / "a.md", "text")
-    file.file.unlink()
-
-    reason = "cannot be read: No such file or directory"
-    assert prepare(file) == Problem("n/a.md", reason, kept=True)
-
-
 class Panic(BaseException):
     """As libraries in Rust raise."""
 
@@ -151,20 +118,31 @@ def test_a_file_that_became_a_link_out_of_the_folder_is_not_read(tmp_path):
     assert isinstance(prepare(replace(seen, within=None)), FileJob)
 
 
-def test_ids_of_another_file_are_left_out_and_named(tmp_path):
+def test_texts_with_ids_of_another_file_get_ids_of_their_own(tmp_path):
     rows = "\n".join(f'{{"id": "{n}", "text": "t{n}"}}' for n in range(8))
     owners, report = {str(n): "n/first.jsonl" for n in range(5)}, Report()
 
     job = prepare(found(tmp_path / "a.jsonl", rows), owners=owners, report=report)
 
-    assert [part.document for part in job.parts] == ["5", "6", "7"]
-    assert job.parts[0].file["documents"] == 3
+    own = [f"n/a.jsonl#{n}" for n in range(5)]
+    assert [part.document for part in job.parts] == [*own, "5", "6", "7"]
+    assert job.parts[0].file["documents"] == 8
     assert [note for _, note in report.notes] == [
-        "'0' is left out: n/first.jsonl has that id",
-        "'1' is left out: n/first.jsonl has that id",
-        "'2' is left out: n/first.jsonl has that id",
+        "'0' is stored as 'n/a.jsonl#0': n/first.jsonl has that id",
+        "'1' is stored as 'n/a.jsonl#1': n/first.jsonl has that id",
+        "'2' is stored as 'n/a.jsonl#2': n/first.jsonl has that id",
         "and 2 more ids",
     ]
+
+
+def test_an_export_that_another_file_has_too_is_left_out_and_named(tmp_path):
+    row = '{"id": "0", "text": "t", "mcp_server_qdrant": {"id": "0"}}\n{"id": "1", "text": "u"}'
+    report = Report()
+
+    job = prepare(found(tmp_path / "a.jsonl", row), owners={"0": "n/first.jsonl"}, report=report)
+
+    assert [part.document for part in job.parts] == ["1"]
+    assert [note for _, note in report.notes] == ["'0' is left out: n/first.jsonl has that id"]
 
 
 def test_a_source_that_the_text_names_is_not_replaced_by_the_file(tmp_path):

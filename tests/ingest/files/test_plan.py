@@ -110,18 +110,18 @@ def test_a_file_that_moved_is_known_by_its_size_and_time(seen, stored, moved):
 def test_a_folder_of_which_half_the_files_have_moved_is_the_same():
     request = SyncRequest((Source("n", Path("n"), folder=True),), "c", mirror=True)
     stored = {f"n/{name}.md": known(size, 7) for size, name in enumerate("abcd")}
+    two = looked([file("x.md", 0), file("y.md", 1)])
 
-    half = looked([file("x.md", 0), file("y.md", 1)])
-    assert plan(request, half, stored, "m").remove == [*stored]
-    with pytest.raises(RequestError, match="holds 4 files of 'n'"):
-        plan(request, looked([file("x.md", 0)]), stored, "m")
+    assert plan(request, two, stored, "m").remove == [*stored]
+    with pytest.raises(RequestError, match="holds 5 files of 'n'"):
+        plan(request, two, {**stored, "n/e.md": known(4, 7)}, "m")
 
 
 def test_a_folder_that_holds_nothing_of_before_is_refused_unless_it_may_be_emptied():
     request = SyncRequest((Source("n", Path("n"), folder=True),), "c", mirror=True)
     for seen in (looked(), looked([file("c.md")])):
         with pytest.raises(
-            RequestError, match=r"holds 2 files of 'n', and this folder has none of them\. If it"
+            RequestError, match=r"holds 2 files of 'n', which are not in this folder\. If it"
         ):
             plan(request, seen, STORED, "m")
     with pytest.raises(RequestError, match="holds 1 file of 'n'"):

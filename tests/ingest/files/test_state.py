@@ -31,7 +31,8 @@ def test_a_file_whose_points_are_all_there_needs_no_look():
         [point(0, 1), point(1, 2)],
         [point(0, 1, "one", documents=2)],
         [point(0, 1, documents=2)],
-        [point(0, 1), point(1, 2, hash="old")],
+        [point(0, 2), point(1, 2, hash="old")],
+        [point(0, 2), point(1, 2, model="old")],
         [(0, point(0, 2)[1] | {"writing": 1}), point(1, 2)],
     ],
 )

@@ -227,6 +227,38 @@ async def test_a_file_that_moves_keeps_its_vectors_and_what_callers_have_changed
     assert old not in found
 
 
+@pytest.mark.parametrize("last", ["retire", "settle", "delete_of_files"])
+async def test_a_move_that_was_interrupted_is_followed_by_the_next_run(
+    engine, services, notes, monkeypatch, last
+):
+    (notes / "old.md").write_text("\n\n".join(f"Paragraph {n} on harbours." for n in range(400)))
+    await sync(services, notes)
+    one, other = (point_id("things", f"notes/{name}.md", 0) for name in ("old", "n2"))
+    (mine, outdated) = await services.store.points.by_id("things", [one, other])
+    await services.revision.revise(mine, Changes(tags=("mine",)))
+    await services.store.points.retire(outdated, "notes/old.md", "things")
+    (notes / "old.md").rename(notes / "new.md")
+
+    class Killed(BaseException):
+        pass
+
+    async def killed(*_: object) -> None:
+        # A task that is cancelled would only end itself.
+        raise asyncio.CancelledError if last == "retire" else Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(services.store.points), last, killed)
+        with pytest.raises((asyncio.CancelledError, Killed, BaseExceptionGroup)):
+            await sync(services, notes)
+    report = await sync(services, notes)
+    found = await stored(engine)
+
+    moved = found[point_id("things", "notes/new.md", 0)][0]
+    assert (moved["tags"], report.problems) == (["mine"], [])
+    assert found[other][0]["superseded_by"] == "notes/new.md"
+    assert one not in found
+
+
 async def test_a_file_of_the_size_and_time_of_one_that_is_gone_is_another_if_its_contents_are(
     engine, services, notes
 ):
@@ -390,19 +422,11 @@ async def test_every_bad_file_is_accounted_for_and_none_is_fatal(tmp_path):
     said = {one.path.removeprefix("bad/").rstrip("/"): one.reason for one in report.problems}
     files = {path.removeprefix("bad/") for path in report.new}
     shown = {name.encode("utf-8", "replace").decode(): why for name, why in expected.items()}
-    assert len(expected) >= 25
+    assert len(expected) >= 15
     assert files == {"good.md", *(name for name, why in shown.items() if not why)}
     assert said.keys() == {name for name, why in shown.items() if why}
     assert [name for name, why in said.items() if shown[name] not in why] == []
-    noted = (
-        "latin1.txt",
-        "some-lines.jsonl",
-        "front-matter.md",
-        "bomb.md",
-        "no-bool.md",
-        "date.md",
-        "dates.jsonl",
-    )
+    noted = ("some-lines.jsonl", "twice.jsonl", "front-matter.md", "bomb.md")
     assert dict(report.notes).keys() == {f"bad/{name}" for name in noted}
     assert counts(again) == (0, 0, 0, len(files), len(said))
 
@@ -452,19 +476,6 @@ async def test_without_a_model_files_are_found_by_keywords_and_get_their_vectors
     assert (again.pending, counts(again)) == (False, (0, 0, 0, 7, 0))
 
 
-async def test_a_collection_without_vectors_is_filled_for_keywords(engine, services, notes):
-    from tests.support import IDF
-
-    await engine.create_collection("things", vectors_config={}, sparse_vectors_config={"bm25": IDF})
-    report = await sync(services, notes)
-    page = await find(services, "violin thing3", "things")
-    again = await sync(services, notes)
-
-    assert counts(report) == (7, 0, 0, 0, 0)
-    assert texts(page) == ["# Note 3\n\nAbout thing3.\n"]
-    assert counts(again) == (0, 0, 0, 7, 0)
-
-
 async def test_the_state_of_one_run_saves_the_next_one_reading_it(engine, services, notes):
     first = await sync(services, notes)
     rewrite(notes / "n1.md", "other")
@@ -489,7 +500,6 @@ async def test_what_a_caller_wrote_under_the_id_of_a_files_text_is_kept_as_a_ver
     corrected = NewDocument("Corrected by hand.", id="notes/n1.md")
     await services.store.store(corrected, "things")
     tagged = await services.store.points.first("things", "notes/n2.md")
-    assert tagged is not None
     await services.revision.revise(tagged, Changes(tags=("by hand",)))
     rewrite(notes / "n2.md", "# Note 2\n\nAnother text.\n")
     rewrite(notes / "n3.md", "# Note 3\n\nAnother text.\n")
@@ -499,7 +509,6 @@ async def test_what_a_caller_wrote_under_the_id_of_a_files_text_is_kept_as_a_ver
     version = await services.history.version(tags[0].id)
 
     assert "Corrected by hand." in [one.document.text for one in ours]
-    assert version is not None
     assert version.parts[0].tags == ("by hand",)
     assert await services.history.versions("notes/n3.md") == []
     assert [path for path, _ in report.notes] == ["notes/n1.md", "notes/n2.md"]
@@ -514,7 +523,6 @@ async def test_what_a_caller_changed_in_a_text_of_a_file_that_goes_is_kept_as_a_
     await sync(services, notes)
     for name in ("notes/n2.md", "two"):
         one = await services.store.points.first("things", name)
-        assert one is not None
         await services.revision.revise(one, Changes(tags=("by hand",)))
     (notes / "n1.md").unlink()
     (notes / "n2.md").unlink()

@@ -72,18 +72,6 @@ IGNORED = {  # (files, rules of each folder, the folder that is walked, what is 
         "",
         ["a/x.py"],
     ),
-    "a .gitignore is honoured": (
-        "a/keep.md a/x.md a/x.log build/keep.md top.md",
-        {"": "build/\n*.log\n*.md\n!keep.md\n[z-a]"},
-        "",
-        ["a/keep.md"],
-    ),
-    "the innermost has the last word": (
-        "a/x.md a/b/x.md x.md",
-        {"": "x.md", "a/b": "!x.md"},
-        "",
-        ["a/b/x.md"],
-    ),
     "those of the repository around hold": (
         "docs/x.md docs/y.log .git/HEAD",
         {"": "*.log"},

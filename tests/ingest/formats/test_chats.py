@@ -161,3 +161,36 @@ def test_a_broken_export_is_refused_with_the_reason():
     cut = json.dumps([CLAUDE]).encode()[:-9]
 
     assert refused("n/conversations.json", cut) == "is not JSON: is it complete?"
+
+
+def test_artifacts_and_code_that_was_shown_are_read():
+    claude = {
+        "uuid": "u",
+        "chat_messages": [
+            {
+                "sender": "assistant",
+                "content": [
+                    {"type": "text", "text": "Here."},
+                    {"type": "tool_use", "name": "artifacts", "input": {"content": "A plan."}},
+                    {"type": "tool_use", "name": "search", "input": {"query": "plans"}},
+                ],
+            }
+        ],
+    }
+    said = [("python", "cut(3)"), ("browser", "search('x')")]
+    nodes = {
+        to: {
+            "message": {
+                "author": {"role": "assistant"},
+                "recipient": to,
+                "content": {"content_type": "code", "text": text},
+            }
+        }
+        for to, text in said
+    }
+    chatgpt = {"id": "v", "mapping": nodes}
+    texts = [
+        load("n/conversations.json", json.dumps([one]).encode()).texts for one in (claude, chatgpt)
+    ]
+
+    assert [one.text for (one,) in texts] == ["Claude: Here.\n\nA plan.\n\n", "ChatGPT: cut(3)\n\n"]

@@ -38,13 +38,29 @@ def test_bad_rows_are_left_out_and_named():
     rows = 'id,text\n1,kept\n2\n3,a,b\n1,again\n4,kept too\n5,"open\n6,below\n7\n'
     contents = load("n/x.csv", rows.encode())
 
-    assert [one.text for one in contents.texts] == ["kept", "kept too", "below"]
+    assert [one.text for one in contents.texts] == ["kept", "a", "kept too", "below"]
+    assert contents.texts[1].metadata == {"column 3": "b"}
     assert contents.notes == [
         "row 3 has no text (likewise 9)",
-        "row 4 has 3 cells for 2 columns",
         "row 5 has the id of an earlier row",
         "row 7 has a quote that is left open",
     ]
+
+
+@pytest.mark.parametrize(
+    "above", ["Tools of May\n", "Tools;;\n\n", "# Tools\n# May\n\n", "sep=;\n"]
+)
+def test_lines_above_the_header_are_texts_and_not_the_names_of_columns(above):
+    contents = load("n/x.csv", f"{above}name;price\nshears;12.5\nspade;30;used\n".encode())
+
+    *titles, one, other = [one.text for one in contents.texts]
+    assert "".join(titles).replace("\n", "") == above.strip(";\n").replace("\n", "")
+    assert (one, other) == ("name: shears\nprice: 12.5", "name: spade\nprice: 30\ncolumn 3: used")
+    assert contents.notes == []
+
+
+def test_a_header_without_rows_is_a_text():
+    assert [one.text for one in load("n/x.csv", b"name,price\n").texts] == ["name price"]
 
 
 def test_a_cell_may_be_as_long_as_its_file():
@@ -58,7 +74,7 @@ def test_a_cell_may_be_as_long_as_its_file():
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"name,price\n", "has no text"),
+        (b",\n", "has no text"),
         (b'"' + b"open\n" * 40_000, "has no first row that can be read: is a quote left open?"),
         (b"\0", "is binary"),
     ],

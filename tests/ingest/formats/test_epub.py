@@ -1,11 +1,14 @@
 """EPUB: the chapters of a book."""
 
+import io
+import zipfile
 from datetime import UTC, datetime
 
 import pytest
 
 from mcp_server_qdrant.ingest.formats.load import BROKEN, load
 from tests.ingest.formats.archives import refused, zipped
+from tests.made_documents import rezipped
 
 CONTAINER = b"""<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>
 <rootfile full-path="OPS/book.opf"/></rootfiles></container>"""
@@ -61,3 +64,13 @@ def test_chapters_that_cannot_be_read_are_left_out_and_named():
 )
 def test_what_cannot_be_read_is_refused_with_the_reason(data, reason):
     assert refused("n/x.epub", data) == reason
+
+
+def test_links_with_a_query_and_pages_of_svg_are_read():
+    drawing = b'<svg xmlns="http://www.w3.org/2000/svg"><text>gull</text></svg>'
+    data = book(b"<p>kept</p>", drawing)
+    package = zipfile.ZipFile(io.BytesIO(data)).read("OPS/book.opf").decode()
+    package = package.replace('0.xhtml"', '0.xhtml?x=1"')
+    (one,) = load("n/x.epub", rezipped(data, {"OPS/book.opf": package})).texts
+
+    assert one.text.split() == ["gull", "kept"]

@@ -63,7 +63,7 @@ def test_without_a_title_the_first_heading_is_it(text, title):
 @pytest.mark.parametrize(
     ("head", "encoding"),
     [
-        (b'<meta http-equiv="Content-Type" content="text/html; charset=ISO-8859-1">', "iso8859-1"),
+        (b'<meta http-equiv="Content-Type" content="text/html; charset=ISO-8859-1">', "cp1252"),
         (b"<meta charset=nonsense>", None),
         (b"<meta charset=utf-16>", None),
         (b"<p>", None),
@@ -117,3 +117,10 @@ def test_words_of_two_blocks_stay_apart(page):
 
 def test_a_block_within_a_heading_is_its_text():
     assert read("n/p.html", "<h2><center>Piers</center></h2>x").texts[0].text == "## Piers\n\nx"
+
+
+def test_of_ruby_the_base_is_read_and_of_drawings_the_words():
+    ruby = "<p><ruby>漢<rp>(</rp><rt>kan</rt>字<rt>ji</rt></ruby></p>"
+    (one,) = load("n/x.html", f"{ruby}<svg><title>x</title><text>gull</text></svg>".encode()).texts
+
+    assert one.text.split() == ["漢字", "gull"]

@@ -27,7 +27,7 @@ def test_a_line_is_a_text_with_its_id_and_metadata():
 def test_the_corpus_of_a_benchmark_keeps_its_ids_and_other_keys_are_metadata():
     given = (
         {"_id": 12, "title": "", "text": "roses"},
-        {"text": "a", "year": 1, "metadata": {"k": 1}},
+        {"text": "a", "year": 1, "metadata": {"k": 1}, "note": "", "more": []},
     )
     one, other = read("n/corpus.jsonl", rows(*given)).texts
 
@@ -95,8 +95,8 @@ def test_a_date_that_no_calendar_has_is_named_by_its_lines():
     assert len(contents.texts) == len(IMPOSSIBLE)
     assert {one.created_at for one in contents.texts} == {None}
     assert contents.notes == [
-        "line 1 has 'created_at' that is no time between the years 1 and 9999 in UTC "
-        "(likewise 2, 3, 4, 5, 6 and 3 more)"
+        "line 1 has 'created_at' that is no day of the calendar, or not between the years 1 and "
+        "9999 (likewise 2, 3, 4, 5, 6 and 3 more)"
     ]
 
 
@@ -143,3 +143,14 @@ def test_whatever_a_line_holds_the_others_are_read(lines):
 
     assert contents.texts[-1].text == "kept"
     assert all("unexpected" not in note for note in contents.notes)
+
+
+def test_without_a_key_of_text_all_values_are_the_text():
+    chat = {"messages": [{"role": "user", "content": "gull?"}, {"role": "bot", "content": "yes"}]}
+    plain = {"id": "a", "when": "May", "note": "lamp", "tags": ["t"]}
+    one, other = read("n/x.jsonl", f"{json.dumps(chat)}\n{json.dumps(plain)}".encode()).texts
+
+    assert one.text == "role: user\ncontent: gull?\nrole: bot\ncontent: yes"
+    assert (other.id, other.text) == ("a", "id: a\nwhen: May\nnote: lamp\ntags: t")
+    assert other.tags == ("t",)
+    assert (one.metadata, other.metadata) == (None, {"when": "May", "note": "lamp"})

@@ -1,6 +1,8 @@
 """From bytes to texts: which reader, which encoding, and metadata that every engine can hold."""
 
+import io
 import json
+import zipfile
 from datetime import date
 
 import pytest
@@ -9,9 +11,10 @@ from hypothesis import strategies as st
 
 from mcp_server_qdrant.core.errors import UnusableFile
 from mcp_server_qdrant.ingest.formats.base import decode, storable, tags_of
-from mcp_server_qdrant.ingest.formats.load import BROKEN, load
+from mcp_server_qdrant.ingest.formats.load import BROKEN, format_of, load
 from mcp_server_qdrant.ingest.secrets import MASK
 from tests.ingest.formats.archives import BROKEN_ARCHIVES, refused
+from tests.made_documents import rezipped, slides
 from tests.made_secrets import KEYS
 
 
@@ -186,3 +189,30 @@ def test_tags_are_a_list_or_names_by_comma():
     given = (["a", " b ", 3, "a", None], "a, b,,", None, {"a": 1})
 
     assert list(map(tags_of, given)) == [("a", "b", "3"), ("a", "b"), (), ()]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("x.docm", "DOCX"),
+        ("x.dotx", "DOCX"),
+        ("x.ppsx", "PPTX"),
+        ("x.potx", "PPTX"),
+        ("x.pptm", "PPTX"),
+        ("x.ott", "ODT"),
+        ("x.xlsb", "spreadsheets"),
+        ("x.emlx", "e-mail"),
+    ],
+)
+def test_templates_shows_and_macros_are_the_same_formats(name, kind):
+    assert format_of(name).name == kind
+
+
+def test_a_show_is_read_like_slides():
+    main = b"presentationml.presentation.main+xml"
+    types = zipfile.ZipFile(io.BytesIO(slides())).read("[Content_Types].xml")
+    show = rezipped(
+        slides(), {"[Content_Types].xml": types.replace(main, b"presentationml.slideshow.main+xml")}
+    )
+
+    assert load("n/x.ppsx", show).texts[0].text == load("n/x.pptx", slides()).texts[0].text

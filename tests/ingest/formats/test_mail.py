@@ -1,6 +1,7 @@
 """E-mail: single messages and mailboxes."""
 
 import base64
+from base64 import b64encode
 from datetime import UTC, datetime
 from email.message import EmailMessage
 
@@ -318,3 +319,46 @@ def test_bad_messages_of_a_mailbox_are_left_out_and_named():
 )
 def test_what_is_no_message_is_refused_with_the_reason(data, reason):
     assert refused("n/x.eml", data) == reason
+
+
+@pytest.mark.parametrize(
+    ("charset", "codec", "text"),
+    [
+        ("gb2312", "gb18030", "漢字"),
+        ("ks_c_5601-1987", "cp949", "똠방각하"),
+        ("x-mac-roman", "mac_roman", "déjà"),
+        ("iso-8859-8-i", "iso-8859-8", "שלום"),
+        ("shift_jis", "cp932", "①"),
+        ("iso-8859-1", "cp1252", "“gull”"),
+        ("utf-16", "utf-16", "gull"),
+        ("hex", "utf-8", "grüße"),
+    ],
+)
+def test_a_declared_encoding_is_read_as_browsers_read_it(charset, codec, text):
+    head = f"Content-Type: text/plain; charset={charset}\nContent-Transfer-Encoding: base64\n\n"
+    (one,) = load("n/x.eml", head.encode() + b64encode(text.encode(codec))).texts
+
+    assert one.text.strip() == text
+
+
+def test_a_forwarded_message_may_be_in_base64_and_a_file_of_apple_mail_has_its_size():
+    inner = b64encode(b"Subject: inner\n\nthe gull").decode()
+    mail = (
+        "Content-Type: multipart/mixed; boundary=A\n\n--A\nContent-Type: message/rfc822\n"
+        f"Content-Transfer-Encoding: base64\n\n{inner}\n--A--\n"
+    )
+    plist = "<?xml version='1.0'?><plist/>"
+    (one,) = load("n/x.emlx", f"{len(mail)}\n{mail}{plist}".encode()).texts
+
+    assert one.text.strip() == "Subject: inner\n\nthe gull"
+
+
+def test_a_text_file_among_the_variants_of_a_text_is_read():
+    mail = (
+        "Content-Type: multipart/alternative; boundary=A\n\n--A\n\nthe gull\n--A\n"
+        "Content-Type: multipart/mixed; boundary=B\n\n--B\nContent-Type: text/html\n\n"
+        "<p>the gull</p>\n--B\n\nthe list\n--B--\n--A--\n"
+    )
+    (one,) = load("n/x.eml", mail.encode()).texts
+
+    assert one.text.split() == ["the", "gull", "the", "list"]

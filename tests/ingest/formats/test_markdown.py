@@ -374,7 +374,7 @@ def test_a_date_that_no_calendar_has_is_named_and_another_one_taken(date):
 
     assert (one.text, one.tags, one.created_at) == ("text", ("a",), None)
     assert contents.notes == [
-        "has 'created_at' that is no time between the years 1 and 9999 in UTC"
+        "has 'created_at' that is no day of the calendar, or not between the years 1 and 9999"
     ]
     assert (other.texts[0].created_at, len(other.notes)) == (datetime(2026, 2, 28, tzinfo=UTC), 1)
 
@@ -443,3 +443,24 @@ def test_whatever_stands_in_front_the_file_is_read(front):
 
     assert contents.texts[0].text.endswith("lamp")
     assert all("unexpected" not in note for note in contents.notes)
+
+
+@pytest.mark.parametrize("above", ["", "\n \n"])
+def test_front_matter_may_be_toml_and_below_blank_lines(above):
+    toml = load(
+        "n/x.md",
+        f'{above}+++\ntitle = "Boats"\ntags = ["red"]\ndate = 2026-01-02\n+++\nend'.encode(),
+    )
+    yaml = load(
+        "n/x.md", f"{above}---\ntitle: Boats\ntags: red\ndate: 2026-01-02\n---\nend".encode()
+    )
+
+    for (one,) in (toml.texts, yaml.texts):
+        assert (one.text, one.title, one.tags) == ("end", "Boats", ("red",))
+        assert one.created_at == datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def test_toml_that_is_not_valid_is_text():
+    (one,) = load("n/x.md", b"+++\ntitle = Boats\n+++\nend").texts
+
+    assert one.text == "+++\ntitle = Boats\n+++\nend"

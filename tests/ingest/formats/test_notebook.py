@@ -98,3 +98,27 @@ def test_cells_without_source_are_left_out_and_named():
 )
 def test_what_is_no_notebook_is_refused_with_the_reason(data, reason):
     assert refused("n/x.ipynb", data) == reason
+
+
+@pytest.mark.parametrize(
+    ("data", "shown"),
+    [
+        ({"text/plain": "<IPython.core.display.HTML object>", "text/html": "<p>gull</p>"}, "gull"),
+        (
+            {"text/plain": "<IPython.core.display.Markdown object>", "text/markdown": "a *b*"},
+            "a *b*",
+        ),
+        ({"text/html": ["<p>gull", "</p>"]}, "gull"),
+        ({"text/plain": "a  b", "text/html": "<table><td>a</table>"}, "a  b"),
+    ],
+)
+def test_a_displayed_object_is_its_text(data, shown):
+    (one,) = load("n/x.ipynb", notebook(code("cut()", {"data": data}))).texts
+
+    assert one.text == f"```python\ncut()\n```\n\n```\n{shown}\n```\n\n"
+
+
+def test_an_output_that_is_cut_is_named():
+    contents = load("n/x.ipynb", notebook(code("1", {"text": "a" * 3_000})))
+
+    assert contents.notes == ["cell 1 has an output that is cut after 2,000 characters"]

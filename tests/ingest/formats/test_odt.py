@@ -58,3 +58,16 @@ def test_comments_follow_their_paragraph_and_headers_and_footers_the_text():
 
 def test_one_without_text_is_refused_with_the_reason():
     assert refused("n/x.odt", odt("")) == "has no text"
+
+
+def test_charts_and_equations_follow_at_the_end():
+    chart = (
+        '<c xmlns:chart="urn:x"><chart:chart><chart:title>Harvest</chart:title></chart:chart></c>'
+    )
+    math = (
+        '<math xmlns="http://www.w3.org/1998/Math/MathML"><mi>E</mi><mo>=</mo><mi>gull</mi></math>'
+    )
+    objects = {"Object 1/content.xml": chart.encode(), "Object 2/content.xml": math.encode()}
+    (one,) = load("n/x.odt", odt("<text:p>Roses</text:p>", **objects)).texts
+
+    assert one.text.split() == ["Roses", "Harvest", "E=gull"]

@@ -29,6 +29,7 @@ def test_a_tilted_line_is_one_axis():
     basis = find_axes(along, 2)
 
     assert basis.components[0] == pytest.approx([-0.6, 0.8])  # its largest entry is positive
+    assert find_axes(along[:, ::-1], 2).components[0] == pytest.approx([0.8, -0.6])
     assert basis.explained == pytest.approx((1, 0))
     assert basis.project(along)[:, 0] == pytest.approx([5, 0, -5])
 

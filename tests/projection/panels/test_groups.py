@@ -50,28 +50,12 @@ def test_collections_of_different_models_are_never_on_one_panel():
     assert names == [("one", ["a", "c"]), ("two", ["b"]), ("one", ["d"])]
 
 
-def test_one_point_and_equal_points_lie_in_the_middle():
-    for vectors in ([[3, 4]], [[1, 1]] * 5):
-        (panel,) = lay_out([(target("a"), drawn(*vectors))]).panels
-
-        assert panel.explained == (0, 0, 0)
-        assert not panel.reduced.any()
-        assert panel.groups[0].spread == pytest.approx(0, abs=1e-6)
-
-
 def test_nothing_drawn_is_no_panel():
     assert lay_out([], ["a: keywords only"]).notes == ("a: keywords only",)
     assert lay_out([(target("a"), drawn())]).notes == ("a: it is empty",)
     assert lay_out([(target("a"), drawn(without=2))]).notes == (
         "a: 2 of the points drawn have no vector",
     )
-
-
-def test_a_vector_that_is_not_finite_does_not_harm_the_others():
-    (panel,) = lay_out([(target("a"), drawn([1, 0], [float("nan"), 1], [0, 1]))]).panels
-
-    assert panel.groups[0].points.ids == (0, 1, 2)
-    assert np.isfinite(panel.reduced).all()
 
 
 def test_nearest_comes_first_and_nothing_is_near_to_nowhere():

@@ -196,24 +196,6 @@ async def test_a_folder_that_cannot_be_made_is_an_error_without_a_path(tmp_path)
     assert str(tmp_path) not in str(failed.value)
 
 
-async def test_the_event_loop_goes_on_while_much_is_stored(client):
-    points = [point(i) for i in range(3000)]
-    ticks = 0
-
-    async def tick():
-        nonlocal ticks
-        while True:
-            ticks += 1
-            await asyncio.sleep(0)
-
-    ticking = asyncio.create_task(tick())
-    await client.upsert("c", points)
-    ticking.cancel()
-
-    assert ticks > 3000 / 16
-    assert (await client.count("c")).count == 3000
-
-
 async def test_it_opens_its_store_before_it_is_asked(tmp_path):
     client = await opened(tmp_path)
     await make(client)
@@ -266,20 +248,6 @@ async def test_a_damaged_space_is_an_error_that_says_what_to_do_and_the_others_a
     await client.close()
 
 
-async def test_points_of_a_collection_that_is_gone_are_removed_by_and_by(tmp_path):
-    client = await opened(tmp_path)
-    for name in ("kept", "gone"):
-        await make(client, name)
-        await client.upsert(name, [point(n) for n in range(600)])
-    await client.delete_collection("gone")
-    await make(client, "gone")
-    assert (await client.count("gone")).count == 0
-    await until(lambda: not list((tmp_path / "unwanted").iterdir()))
-
-    assert (await client.count("kept")).count == 600
-    await client.close()
-
-
 async def test_too_little_space_refuses_writes_and_not_reads(tmp_path, monkeypatch):
     client = await opened(tmp_path)
     await make(client)
@@ -292,31 +260,6 @@ async def test_too_little_space_refuses_writes_and_not_reads(tmp_path, monkeypat
         await client.upsert("c", [point(2)])
     assert (await client.count("c")).count == 1
     await client.delete("c", [1])
-    await client.close()
-
-
-async def test_a_full_disk_refuses_writes_before_it_can_kill(small_disk, monkeypatch):
-    monkeypatch.setattr(edge_files, "MIN_FREE", 120 << 20)
-    client = await opened(small_disk)
-    await make(client)
-    stored = 0
-    ballast = small_disk / "ballast"
-
-    async def store_until_refused():
-        nonlocal stored
-        while True:
-            with ballast.open("ab") as file:
-                file.write(b"x" * (10 << 20))
-            await client.upsert("c", [point(i) for i in range(stored, stored + 200)])
-            stored += 200
-
-    with pytest.raises(DiskFull):
-        await store_until_refused()
-
-    assert (await client.count("c")).count == stored > 0
-    ballast.unlink()
-    await client.upsert("c", [point(stored)])
-    assert (await client.count("c")).count == stored + 1
     await client.close()
 
 

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import random
-import shutil
 from pathlib import Path
 
 import pytest
@@ -152,16 +151,6 @@ def test_one_that_is_damaged_stays_and_says_so_and_the_others_come(tmp_path, kin
     assert not path.exists()
     here.again()
     assert here.store.names() == ["b"]
-    here.store.close()
-
-
-def test_one_that_lost_its_segments_says_how_many_points_those_are(tmp_path):
-    path = lay_out(tmp_path, "a", range(5))
-    shutil.rmtree(path / "segments")
-    here = Here(tmp_path)
-    here.take_over()
-
-    assert here.damage().startswith("4 of its 5 points are missing"), "one was in the log"
     here.store.close()
 
 

@@ -1,17 +1,10 @@
 """Plain data becomes Edge types, and models become plain data."""
 
-from datetime import UTC, date, datetime
-from uuid import UUID
-
 import pytest
 import qdrant_edge as edge
-from qdrant_client import models
 
 from mcp_server_qdrant.core.errors import InvalidFilter, RequestError
-from mcp_server_qdrant.qdrant.edge import plain, types
-from mcp_server_qdrant.qdrant.edge.reads import from_vectors
-
-ONE = UUID(int=1)
+from mcp_server_qdrant.qdrant.edge import types
 
 
 @pytest.fixture
@@ -22,60 +15,6 @@ def shard(tmp_path):
     shard.update(edge.UpdateOperation.upsert_points(points))
     yield shard
     shard.close()
-
-
-def count(shard, condition):
-    chosen = types.to_filter(plain.plain(models.Filter(must=[condition])))
-    return shard.count(edge.CountRequest(exact=True, filter=chosen))
-
-
-def test_a_boolean_stays_a_boolean_on_its_way_to_the_engine(shard):
-    """The binding turns Python's True into 1, which matches nothing."""
-    for value in (True, False):
-        condition = models.FieldCondition(key="b", match=models.MatchValue(value=value))
-        assert count(shard, condition) == 3
-
-
-def test_several_tests_in_one_condition_all_count(shard):
-    condition = models.FieldCondition(
-        key="n",
-        match=models.MatchAny(any=[1, 2, 3]),
-        range=models.Range(gte=2),
-        values_count=models.ValuesCount(lt=2),
-    )
-
-    assert count(shard, condition) == 2
-
-
-def test_a_date_range_is_told_from_a_number_range():
-    dates = models.FieldCondition(key="d", range=models.DatetimeRange(gte=date(2024, 1, 2)))
-    numbers = models.FieldCondition(key="d", range=models.Range(gte=2))
-    built = [
-        types.to_filter(plain.plain(models.Filter(must=[one]))).must[0].range
-        for one in (dates, numbers)
-    ]
-
-    assert [type(one) for one in built] == [edge.RangeDateTime, edge.RangeFloat]
-
-
-def test_a_filter_travels_as_rest_shaped_plain_data():
-    given = models.Filter(
-        must=[
-            models.HasIdCondition(has_id=[1, ONE]),
-            models.FieldCondition(key="c", match=models.MatchExcept(**{"except": ["x"]})),
-            models.FieldCondition(
-                key="t", range=models.DatetimeRange(lt=datetime(2024, 1, 2, tzinfo=UTC))
-            ),
-        ]
-    )
-
-    assert plain.plain(given) == {
-        "must": [
-            {"has_id": [1, str(ONE)]},
-            {"key": "c", "match": {"except": ["x"]}},
-            {"key": "t", "range": {"lt": "2024-01-02T00:00:00Z"}},
-        ]
-    }
 
 
 @pytest.mark.parametrize(
@@ -103,14 +42,6 @@ def test_int8_results_are_rescored_and_exact_ones_go_past_the_codes():
 
     assert (usual.rescore, usual.oversampling, usual.ignore) == (True, 2.0, False)
     assert (exact.exact, exact.quantization.ignore) == (True, True)
-
-
-def test_vectors_of_results_are_those_that_were_stored():
-    sparse = models.SparseVector(indices=[3], values=[0.5])
-    for vectors in ({"s": sparse, "d": [1.0, 2.0]}, [1.0, 2.0], [[1.0], [2.0]]):
-        there = types.to_vectors(plain.plain_vectors(vectors))
-        assert from_vectors(there) == vectors
-    assert types.to_vectors(None) == {}
 
 
 @pytest.mark.parametrize(

@@ -138,6 +138,23 @@ class TestFolders:
         with pytest.raises(RequestError, match="has several collections: name a or b"):
             await catalog_of(memory, folder=own, default="free").storing_collection()
 
+    @pytest.mark.parametrize("default", [None, "free", "deep"])
+    async def test_a_text_of_all_projects_or_another_one_is_not_stored_in_the_folders_own(
+        self, tmp_path, memory, default
+    ):
+        await self.settled(memory, tmp_path)
+        catalog = catalog_of(memory, folder=tmp_path / "own" / "deep", default=default)
+        await Bulk(memory, ()).set_folders("free", [tmp_path / "other"])
+        catalog.forget_all()
+        places = {
+            project: await catalog.storing_collection(project)
+            for project in (None, "deep", "own", "a topic", "other", "all")
+        }
+
+        shared = default if default != "deep" else None
+        assert {*list(places.values())[:4]} == {"deep"}
+        assert (places["other"], places["all"]) == (shared, shared)
+
     async def test_one_that_is_taken_back_belongs_nowhere_half_a_minute_later(
         self, tmp_path, memory
     ):
@@ -339,21 +356,6 @@ async def test_points_and_the_documents_that_have_keywords_are_counted(memory):
     (target,) = await catalog_of(memory).resolve(["c"])
 
     assert (target.points, target.documents) == (5, 2)
-
-
-async def test_the_official_servers_collection_is_searched_by_meaning(memory):
-    """As 0.8.1 makes it: one named vector, no sparse one, no metadata."""
-    await foreign(
-        memory,
-        "memories",
-        {1: {"document": "t", "metadata": None}},
-        vectors={NAME: vector(384)},
-        values=lambda _: {NAME: dense("t", 384)},
-    )
-    (target,) = await catalog_of(memory, size=384).resolve(None)
-
-    assert target.dense == leg(NAME, 384)
-    assert (target.sparse, target.points, target.note) == (None, 1, None)
 
 
 async def test_what_is_known_serves_for_a_while_and_is_then_looked_up_behind_the_answer(memory):

@@ -114,6 +114,36 @@ async def test_a_key_outside_of_the_sample_is_known_and_one_that_is_nowhere_is_n
     assert str(caught.value) == "No text there has the key 'seldom'; there are: often, text."
 
 
+@pytest.mark.parametrize(
+    ("key", "match", "said"),
+    [
+        ("year", {"value": "2023"}, "'year' is a number there, such as 2023, but the filter has a"),
+        ("year", {"any": ["2023", "2024"]}, "but the filter has a text: use the same type."),
+        (
+            "m.open",
+            {"value": "true"},
+            "is a boolean there, such as true, but the filter has a text",
+        ),
+        ("m.list[].name", {"value": 7}, "is a text there, such as"),
+        ("year", {"value": 2024}, None),
+        ("year", {"value": True}, "is a number there, such as 2023, but the filter has a boolean"),
+        ("mixed", {"value": "1"}, None),
+        ("empty", {"value": "1"}, None),
+    ],
+)
+async def test_a_value_of_another_type_than_the_stored_ones_is_refused(engine, key, match, said):
+    some = {"year": 2023, "m": {"open": True, "list": [{"name": "x"}]}, "mixed": 1, "empty": {}}
+    await foreign(engine, "c", {1: some, 2: {"mixed": "1"}}, vectors=COSINE)
+    facets, where = Facets(engine, lambda *_: False), {"must": [{"key": key, "match": match}]}
+    if said is None:
+        await facets.check_keys(where, [TARGET])
+        return
+    with pytest.raises(InvalidFilter) as caught:
+        await facets.check_keys(where, [TARGET])
+
+    assert said in str(caught.value)
+
+
 async def test_who_stored_most_is_told_callers_before_clients(engine):
     stored_by = [{"client": "cursor"}, {"client": "claude", "caller": "ann"}, {"client": "claude"}]
     stored_by += [{"client": 7}, "claude", None]

@@ -3,7 +3,7 @@
 import pytest
 
 from mcp_server_qdrant.core.datatypes import Document
-from mcp_server_qdrant.core.errors import BackendError, EngineFailure, UnknownCollection
+from mcp_server_qdrant.core.errors import BackendError, EngineFailure
 from mcp_server_qdrant.core.notation import as_point_id
 from mcp_server_qdrant.qdrant.read.lookup import join_chunks
 from tests.support import LONG, memory_engine, memory_services, remember
@@ -99,9 +99,10 @@ async def test_of_a_long_document_as_many_chunks_are_joined_as_have_room(service
 async def test_what_is_asked_for_twice_comes_once(services):
     (stored,) = await remember(services, "notes", "a short text", id="a")
     ids = ["a", "a", stored.ids[0], stored.ids[0].upper()]
-    found, *_ = await services.lookup.get(ids)
+    found, missing, _ = await services.lookup.get(ids)
 
     assert [document.text for document in found] == ["a short text"]
+    assert missing == []
 
 
 async def test_the_hash_that_stands_for_an_id_is_one_too(services):
@@ -126,21 +127,6 @@ async def test_the_same_document_id_in_two_collections_is_two_documents(services
 
     assert {d.text for d in (await services.lookup.get(["same"]))[0]} == {"one", "two"}
     assert [d.text for d in (await services.lookup.get(["same"], collection="b"))[0]] == ["two"]
-
-
-async def test_nothing_is_found_outside_the_allow_list():
-    async with (
-        memory_engine() as engine,
-        memory_services(engine=engine) as services,
-        memory_services(engine=engine, qdrant_collections=("team",)) as narrow,
-    ):
-        (stored,) = await remember(services, "private", "secret", id="key")
-
-        assert len((await services.lookup.get([stored.ids[0], "key"]))[0]) >= 1
-        hidden = [stored.ids[0], "key"]
-        assert await narrow.lookup.get(hidden) == ([], hidden, [])
-        with pytest.raises(UnknownCollection):
-            await narrow.lookup.get(["key"], collection="private")
 
 
 async def test_a_collection_that_cannot_be_read_hides_no_others():
@@ -173,13 +159,3 @@ async def test_an_id_names_a_point_or_the_first_part_of_a_document(services):
         stored.ids[1]: 1,
     }
     assert {document.document for document in named.values()} == {"harbours"}
-
-
-async def test_all_points_that_a_filter_matches_are_found_page_by_page(monkeypatch, services):
-    monkeypatch.setattr("mcp_server_qdrant.qdrant.read.points.PAGE", 2)
-    await remember(services, "notes", *(f"Text {n}." for n in range(5)), tags=("red",))
-    await remember(services, "notes", "Another.", tags=("blue",))
-    where = {"must": [{"key": "tags", "match": {"value": "red"}}]}
-    found = await services.lookup.matching("notes", where)
-
-    assert len({document.document for document in found}) == 5

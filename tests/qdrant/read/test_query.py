@@ -8,7 +8,7 @@ import pytest
 from qdrant_client import models
 
 from mcp_server_qdrant.core.datatypes import DenseLeg, LegQuery, Sparse, SparseLeg, Target
-from mcp_server_qdrant.core.errors import EngineFailure, InvalidFilter, UnknownCollection
+from mcp_server_qdrant.core.errors import EngineFailure
 from mcp_server_qdrant.core.notation import part_id, point_id
 from mcp_server_qdrant.qdrant.engine import Corpus
 from mcp_server_qdrant.qdrant.read import query as asking
@@ -257,22 +257,6 @@ async def test_a_probe_reads_the_value_stored_with_the_term(memory):
     (found,) = await Queries(memory).probe([probe("c", 9)])
 
     assert found == pytest.approx({9: math.log(0.5 / 2.5 + 1)}, abs=1e-6)
-
-
-async def test_errors_are_ours(memory):
-    gone = Target("gone", 0, DenseLeg("v", 2, "cosine", "m"), SparseLeg("bm25", idf=True))
-    queries = Queries(memory)
-    found, failed = await queries.search([([gone], BOTH)], depth=5, condition=None)
-    answers = [
-        *failed.values(),
-        *await queries.probe([probe("gone", 1)]),
-        *await queries.payloads([("gone", [1])]),
-    ]
-    with pytest.raises(InvalidFilter):
-        queries.prepare({"x": 1})
-
-    assert found == []
-    assert [type(answer) for answer in answers] == [UnknownCollection] * 3
 
 
 class Busy:

@@ -8,7 +8,7 @@ import pytest
 from qdrant_client import models
 
 from mcp_server_qdrant.core.datatypes import DenseLeg, Document, Sparse, SparseLeg, Target
-from mcp_server_qdrant.core.errors import EngineFailure, RequestError, UnknownCollection
+from mcp_server_qdrant.core.errors import EngineFailure, RequestError
 from mcp_server_qdrant.core.notation import MAX_NAME, name_fault, part_id, point_id
 from mcp_server_qdrant.core.writes import Encoded
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
@@ -261,26 +261,6 @@ async def test_pending_points_are_found_filled_and_then_pending_no_more(memory):
     (record,) = await memory.retrieve("c", [IDS[1]])
     assert record.payload["doc"].keys() == {"id", "chunk", "chunks", "start", "end", "date"}
     assert record.payload["document"] == "chunk 1"
-
-
-async def test_errors_are_ours(memory):
-    gone = Target("gone", 0, DenseLeg("v", 2, "cosine", "m"), None)
-    points = points_of(memory)
-    for call in (
-        points.upsert(gone, [chunk(0)]),
-        points.by_id("gone", [1]),
-        points.first("gone", "d"),
-        points.settle("gone", [1]),
-        points.sweep("gone"),
-        points.further_parts(Document(1, "gone", "", document="d")),
-        points.count_existing("gone", [1]),
-        points.delete_seen([Document(1, "gone", "", document="d")]),
-        points.pending("gone", 1),
-        points.fill_pending(gone, [(Document(IDS[0], "gone", "", pending="x"), [1.0, 0.0])]),
-        points.index_pending("gone"),
-    ):
-        with pytest.raises(UnknownCollection):
-            await call
 
 
 def of_file(source: str, contents: str = "h") -> dict:

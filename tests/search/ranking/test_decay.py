@@ -79,33 +79,22 @@ def test_a_text_without_a_time_keeps_its_score():
     assert kept == hit(0.5, {"document": "x"})
 
 
+DAY = datetime(2026, 1, 2, tzinfo=UTC)
+
+
 @pytest.mark.parametrize(
     ("payload", "fields", "when"),
     [
-        ({"created_at": "2026-01-02T03:04:05Z"}, FIELDS, datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)),
-        (
-            {"created_at": "2026-01-02T05:04:05+02:00"},
-            FIELDS,
-            datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
-        ),
-        ({"date": "2026-01-02"}, FIELDS, datetime(2026, 1, 2, tzinfo=UTC)),
-        ({"created_at": 1767323045}, FIELDS, datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)),
-        ({"created_at": 1767323045000}, FIELDS, datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)),
-        ({"metadata": {"date": "2026-01-02"}}, FIELDS, datetime(2026, 1, 2, tzinfo=UTC)),
-        ({"info": {"when": "2026-01-02"}}, ("info.when",), datetime(2026, 1, 2, tzinfo=UTC)),
-        (
-            {"created_at": "yesterday", "date": "2026-01-02"},
-            FIELDS,
-            datetime(2026, 1, 2, tzinfo=UTC),
-        ),
+        ({"created_at": "2026-01-02T02:00:00+02:00"}, FIELDS, DAY),
+        ({"metadata": {"date": "2026-01-02"}}, FIELDS, DAY),
+        ({"info": {"when": "2026-01-02"}}, ("info.when",), DAY),
+        ({"created_at": "yesterday", "date": "2026-01-02"}, FIELDS, DAY),
         ({"created_at": True}, FIELDS, None),
-        ({"created_at": float("nan")}, FIELDS, None),
-        ({"created_at": 1e300}, FIELDS, None),
         ({"metadata": "2026-01-02"}, FIELDS, None),
         (None, FIELDS, None),
     ],
 )
-def test_times_are_read_in_the_forms_that_tools_write(payload, fields, when):
+def test_a_time_is_the_first_one_at_any_of_the_places(payload, fields, when):
     assert timestamp(payload, fields) == when
 
 

@@ -2,19 +2,12 @@
 
 import pytest
 
-from mcp_server_qdrant.search import relevance as module
 from mcp_server_qdrant.search.relevance import Hit, lift_titles
 from mcp_server_qdrant.search.words.terms import Terms, Words
 from tests.support import (
-    COSINE,
-    IDF,
-    dense,
     find,
-    foreign,
-    memory_engine,
     memory_services,
     read_hit,
-    texts,
 )
 
 WORDS = {"roses": 1, "sun": 2, "moss": 3}
@@ -58,33 +51,6 @@ def test_pure_meaning_leaves_hits_and_order_alone():
     hits = [hit(1, 0.3, title="Roses"), hit(2, 0.4)]
 
     assert lifted(hits, alpha=1.0) == hits
-
-
-@pytest.mark.parametrize("sparse", [None, {"bm25": IDF}])
-async def test_a_title_of_another_tool_outranks_the_same_match_in_the_text(sparse, monkeypatch):
-    """Same vectors; the word stands in the title of one and in the text of the other."""
-    same = dense("harbour notes")
-    async with memory_engine() as engine:
-        await foreign(
-            engine,
-            "papers",
-            {
-                1: {"text": "notes on the harbour"},
-                2: {"text": "notes on that", "title": "Harbour"},
-            },
-            vectors={"fast-bag-of-words": COSINE},
-            sparse=sparse,
-            values=lambda _: {"fast-bag-of-words": same},
-        )
-        async with memory_services(engine=engine) as services:
-            page = await find(services, "harbour", "papers")
-        monkeypatch.setattr(module, "TITLE_GAIN", 0.0)
-        async with memory_services(engine=engine) as services:
-            off = await find(services, "harbour", "papers")
-
-    assert texts(page) == ["notes on that", "notes on the harbour"]
-    assert texts(off) == ["notes on the harbour", "notes on that"]
-    assert len({result.relevance for result in off.results}) == 1
 
 
 async def test_a_stored_title_outranks_the_same_match_in_the_text():

@@ -131,6 +131,7 @@ async def test_a_word_that_a_vocabulary_has_is_known_though_no_probe_found_it():
         ("wie schreibe ich einen Brief", "schreibe", (), "wie schreibe ich einen Brief"),
         ("wie screibe ich einen Brief", "screibe", (), "wie screibe ich einen Brief"),
         ("wie screibe ich einen Brief", "screibe", ("german",), "wie scribe ich einen Brief"),
+        ("wie speichert man eine Datei", "speichert", ("german",), "wie speichert man eine Datei"),
         ("recieve", "recieve", (), "receive"),  # which looks Spanish
         ("how do we recieve it", "recieve", ("german",), "how do we receive it"),
     ],
@@ -138,7 +139,7 @@ async def test_a_word_that_a_vocabulary_has_is_known_though_no_probe_found_it():
 async def test_a_query_in_a_language_that_the_collections_lack_is_left_alone(
     query, wrong, languages, expected
 ):
-    words = Words(notes={"scribe": 3, "receive": 9})
+    words = Words(notes={"scribe": 3, "speicher": 5, "receive": 9})
     speller = Speller(tokens, words, language=Bm25Encoder("auto").language_of)
 
     assert (await speller.correct(unknown(query, wrong, languages=languages), [BOTH]))[

@@ -1,6 +1,5 @@
 """Terms, probes and the global idf."""
 
-import json
 import math
 import re
 from collections.abc import Collection
@@ -12,15 +11,15 @@ from mcp_server_qdrant.core.bm25 import Markers
 from mcp_server_qdrant.core.datatypes import Sparse, SparseLeg, Target
 from mcp_server_qdrant.core.errors import EngineFailure
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
-from mcp_server_qdrant.ingest.demo import TEXTS
 from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.search.words import terms as terms_module
 from mcp_server_qdrant.search.words.terms import (
     TermWeights,
     document_frequency,
+    global_idf,
     query_vector,
 )
-from tests.support import IDF, Clock, Engine, foreign, memory_engine, sparse_vector
+from tests.support import IDF, Clock, foreign, memory_engine, sparse_vector
 
 BM25 = Bm25Encoder()
 
@@ -63,6 +62,12 @@ def words(text: str, _languages: Collection[str] = ()) -> list[tuple[int, ...]]:
 
 def test_a_term_without_idf_is_in_no_document():
     assert document_frequency(100, 0.0) == 0.0
+
+
+def test_the_stems_of_a_word_are_in_no_more_documents_than_there_are():
+    local = {1: qdrant_idf(10, 8), 2: qdrant_idf(10, 7)}
+
+    assert global_idf([[1, 2]], [(10, local)])[1] == pytest.approx(math.log(11 / 10.5))
 
 
 def test_weights_turn_the_engines_idf_into_the_global_one():
@@ -236,29 +241,6 @@ async def test_a_probe_that_fails_is_not_fatal_and_is_tried_again():
     assert terms.idf == pytest.approx({1: math.log(41 / 7.5)})
     assert set(terms.sparse) == {"a", "b"}
     assert terms.failures == {}
-
-
-def demo_texts() -> dict[str, list[str]]:
-    return {
-        file.stem: [json.loads(line)["text"] for line in file.read_text("utf-8").splitlines()]
-        for file in sorted(TEXTS.glob("*.jsonl"))
-    }
-
-
-async def filled(engine: Engine) -> list[Target]:
-    """The demo's texts in the engine, BM25 only."""
-    targets = []
-    for name, texts in demo_texts().items():
-        vectors = [BM25.encode_document(text) for text in texts]
-        await foreign(
-            engine,
-            name,
-            {number: {"document": text} for number, text in enumerate(texts)},
-            sparse={"bm25": IDF},
-            values=lambda n, vectors=vectors: {"bm25": sparse_vector(vectors[n])},
-        )
-        targets.append(target(name, len(texts)))
-    return targets
 
 
 async def test_a_query_finds_texts_of_each_language_by_inflected_words():

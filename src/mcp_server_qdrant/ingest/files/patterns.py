@@ -13,12 +13,13 @@ from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 LONGEST = 4_096  # characters of a line, like the longest path
 _MARK = "(?P<ps_d>/)"  # follows a matched folder's name in pathspec's expressions
-# Syntax that git knows and pathspec does not: more stars, any folder below, an escaped slash,
-# character classes.
+# Syntax that git knows and pathspec does not: a tab at the end, more stars, any folder below, an
+# escaped slash, character classes.
 _AS_PATHSPEC = [
     (re.compile(pattern), other)
     for pattern, other in (
         (r"\r\Z", ""),
+        (r"\t(?= *\Z)", "[\t]"),
         (r"\*{3,}", "**"),
         (r"(?<=/)\*\*/ *\Z", "**/*/"),
         (r"(?<!\\)\\/(?= *\S)", "/"),

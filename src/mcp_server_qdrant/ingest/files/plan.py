@@ -69,12 +69,16 @@ def plan(
 def _moved(
     read: Iterable[Found], gone: Iterable[str], stored: Mapping[str, KnownFile]
 ) -> dict[str, str]:
-    """New path -> path before, of files whose size and time no other file has."""
+    """New path -> path before, of files whose size and time no other file has.
+
+    A file whose writing was interrupted counts as new.
+    """
     old, new = defaultdict[Stamp, list[str]](list), defaultdict[Stamp, list[str]](list)
     for path in gone:
         old[stored[path].stamp].append(path)
     for found in read:
-        if found.path not in stored:
+        known = stored.get(found.path)
+        if known is None or known.version is None:
             new[found.stamp].append(found.path)
     return {
         new[one][0]: old[one][0]
@@ -101,5 +105,5 @@ def _check_harmless(
         if stored and not replaced and not elsewhere and there.isdisjoint(stored):
             raise RequestError(
                 f"{request.collection!r} holds {plural(len(stored), 'file')} of {source.name!r}, "
-                f"and this folder has none of them. {ADVICE}"
+                f"which {'are' if len(stored) > 1 else 'is'} not in this folder. {ADVICE}"
             )

@@ -214,7 +214,7 @@ class Sync(Outcomes[FileJob]):
                 job = await asyncio.to_thread(self._job, now, data)
                 if job is None or not job.moved:
                     self.report.moved.pop(found.path, None)
-                return await self._as_before(job) if job and job.renamed else job
+                return await self._follow(job) if job and job.renamed else job
         except UnusableFile as error:
             problem = Problem(found.path, str(error), error.keep_texts, found.stamp)
         except Unforeseen as error:
@@ -263,19 +263,20 @@ class Sync(Outcomes[FileJob]):
             moved=place if before and before.hashes == {version[0]} else None,
         )
 
-    async def _as_before(self, job: FileJob) -> FileJob:
-        """The job of a moved file, with what callers have changed in its texts."""
+    async def _follow(self, job: FileJob) -> FileJob:
+        """The job of a moved file, with what callers have changed in its texts.
+
+        What these supersede names their new ids before they are written: if the run ends in
+        between, the next one finds the same move.
+        """
         name, points = self.request.collection, self.store.points
         old = {points.identify(name, was, 0): own for own, was in job.renamed.items()}
         kept = {old[str(one.id)]: _changed(one) for one in await points.by_id(name, [*old])}
         job.parts = [part._replace(**kept.get(str(part.document), {})) for part in job.parts]
+        now = {was: own for own, was in job.renamed.items()}
+        for one in await points.superseded_by(name, now):
+            await points.retire(one, now[str(one.superseded_by)], name)
         return job
-
-    async def _follow(self, job: FileJob) -> None:
-        """Have the texts that those of a moved file supersede name their present ids."""
-        name, now = self.request.collection, {was: own for own, was in job.renamed.items()}
-        for one in await self.store.points.superseded_by(name, now):
-            await self.store.points.retire(one, now[str(one.superseded_by)], name)
 
     def _read(self, found: Found) -> tuple[Found, bytes]:
         """The file with its present size and time, and its bytes. Raises OSError, UnusableFile."""
@@ -290,9 +291,10 @@ class Sync(Outcomes[FileJob]):
         return replace(found, size=status.st_size, mtime=status.st_mtime_ns), data
 
     def _owned(self, found: Found, texts: Sequence[Loaded]) -> tuple[list[Loaded], list[str]]:
-        """The texts to store, with titles cut, and notes on those left out.
+        """The texts to store, with titles cut, and notes on those left out or renamed.
 
-        A text is left out if it exceeds a limit, or if another file has one with its id.
+        A text is left out if it exceeds a limit, or is an export that another file has too. If
+        another file has its id, such as the number of a row, the file's path precedes it.
         """
         owned, others = [], []
         for whole in texts:
@@ -302,11 +304,15 @@ class Sync(Outcomes[FileJob]):
                     raise UnusableFile(too_much)
                 others.append(f"{text.id[:SHOWN]!r} is left out: it {too_much}")
                 continue
-            owner = self.owners.setdefault(text.id or found.path, found.path)
-            if owner == found.path:
-                owned.append(text)
-            else:
+            owner = self.owners.get(text.id or found.path, found.path)
+            if owner != found.path and text.kept:
                 others.append(f"{text.id!r} is left out: {owner} has that id")
+                continue
+            if owner != found.path:
+                text = replace(text, id=f"{found.path}#{text.id}")
+                others.append(f"{whole.id!r} is stored as {text.id!r}: {owner} has that id")
+            self.owners[text.id or found.path] = found.path
+            owned.append(text)
         if not owned:
             raise UnusableFile(f"has no text of its own: {others[0]}")
         return owned, others[:3] + ([f"and {len(others) - 3:,} more ids"] if others[3:] else [])
@@ -379,9 +385,7 @@ class Sync(Outcomes[FileJob]):
 
     @override
     async def stored(self, job: FileJob) -> None:
-        """Remove the points of the file's earlier contents, and follow a move."""
-        if job.renamed:
-            await self._follow(job)
+        """Remove the points of the file's earlier contents."""
         points = {part.id: str(part.document) for part in job.parts}
         if job.old:
             await self._drop(job.found.path, job.old, points)

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import PurePosixPath
@@ -31,6 +32,9 @@ BOMS = (
 )
 # Likely encodings of files without a byte order mark; more of them cause more wrong guesses.
 WESTERN = "cp1252"
+# Declared encodings -> supersets that programs write instead, as browsers read them.
+SUPERSETS = {"iso8859-1": WESTERN, "iso8859-9": "cp1254", "shift_jis": "cp932", "tis-620": "cp874"}
+SUPERSETS |= {"gb2312": "gb18030", "gbk": "gb18030", "euc_kr": "cp949", "big5": "big5hkscs"}
 ENCODINGS = [
     *(WESTERN, "cp1250", "cp1251", "cp1253", "cp1254", "koi8_r"),
     *("cp932", "euc_jp", "cp949", "gb18030", "big5"),
@@ -125,6 +129,15 @@ def collect(
     return Contents([*texts.values()], fault_notes(unit, faults))
 
 
+def find_codec(name: str) -> str | None:
+    """Python's name of the encoding to use for a declared one; None if it is unknown."""
+    for label in (name, re.sub(r"^x-|-[ei]$", "", name)):
+        with suppress(LookupError, ValueError):
+            codec = codecs.lookup(label).name
+            return SUPERSETS.get(codec, codec)
+    return None
+
+
 def decode(data: bytes, declared: str | None = None) -> tuple[str, list[str]]:
     """The text, and a note if its encoding was guessed. Raises UnusableFile.
 
@@ -135,12 +148,13 @@ def decode(data: bytes, declared: str | None = None) -> tuple[str, list[str]]:
             return readable(strictly(data[len(bom) :], encoding)), []
     if b"\0" in data:
         raise UnusableFile("is binary")
-    for encoding in filter(None, (declared, "utf-8")):
-        try:
-            return data.decode(encoding), []
-        except UnicodeDecodeError as error:
-            fault = error
-    return _guessed(data, fault)
+    with suppress(LookupError, ValueError):  # also of codecs that are no encodings, such as hex
+        if declared:
+            return data.decode(declared), []
+    try:
+        return data.decode(), []
+    except UnicodeDecodeError as error:
+        return _guessed(data, error)
 
 
 def strictly(data: bytes, encoding: str = "utf-8") -> str:

@@ -18,6 +18,7 @@ from mcp_server_qdrant.ingest.formats.base import (
     Loaded,
     Mark,
     collect,
+    mapping,
     parse_json,
     readable,
 )
@@ -25,6 +26,7 @@ from mcp_server_qdrant.ingest.formats.base import (
 NAMES = "conversations.json conversations-*.json"
 USER = "User"
 SECTION = 60  # characters of its name
+RUN = (None, "all", "python")  # recipients of code that was shown
 NO_DATE = "has no date: it is stored without one"
 # Marks that ChatGPT shows as a picture, a source or a link; some contain a name.
 MARK = re.compile(r"\ue200(?P<kind>[a-z_]+)\ue202(?P<rest>[^\ue200\ue201]*+)\ue201")
@@ -82,7 +84,10 @@ def _load_chat(path: str, row: Any) -> tuple[Loaded, list[str]]:
 
 def _claude(messages: Sequence[Mapping[str, Any]]) -> Iterator[Turn]:
     for message in messages:
-        parts = [one.get("text") for one in message.get("content") or () if one.get("text")]
+        blocks = [*map(mapping, message.get("content") or ())]
+        made = (mapping(one.get("input")).get("content") for one in blocks)  # artifacts
+        said = (one.get("text") or text for one, text in zip(blocks, made, strict=True))
+        parts = [one for one in said if isinstance(one, str) and one]
         files = [one.get("extracted_content") for one in message.get("attachments") or ()]
         text = "\n\n".join([*(parts or [message.get("text") or ""]), *filter(None, files)])
         speaker = USER if message.get("sender") == "human" else "Claude"
@@ -100,7 +105,9 @@ def _chatgpt(row: Mapping[str, Any]) -> Iterator[Turn]:
     for node in reversed(way.values()) if way else nodes.values():
         message = node.get("message") or {}
         role = (message.get("author") or {}).get("role")
-        parts = (message.get("content") or {}).get("parts") or ()
+        content = message.get("content") or {}
+        ran = content.get("content_type") == "code" and message.get("recipient") in RUN
+        parts = content.get("parts") or ([content.get("text")] if ran else ())
         said = (_transcribe(part) for part in parts)
         if role in ("user", "assistant") and (text := "\n\n".join(filter(None, said))):
             speaker = USER if role == "user" else "ChatGPT"

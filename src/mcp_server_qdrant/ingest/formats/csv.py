@@ -5,7 +5,7 @@ import io
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import islice
+from itertools import chain, count, islice
 from typing import Any
 
 from mcp_server_qdrant.core.errors import UnusableFile
@@ -13,12 +13,13 @@ from mcp_server_qdrant.ingest.formats import jsonl
 from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, collect
 
 SIGNS = ",;\t|"
+LOOKED = 20  # rows among which the header is looked for
 
 
 def read(path: str, text: str) -> Contents:
     """One text per row below the header. Raises UnusableFile."""
-    head = text.lstrip().partition("\n")[0]
     lines = io.StringIO(text, newline="").readlines()
+    head = next((line for line in lines if any(sign in line for sign in SIGNS)), "")
     limit = csv.field_size_limit(len(text) + 1)  # a cell may be as long as the file
     try:
         return table(path, _parse(lines, max(SIGNS, key=head.count)))
@@ -49,31 +50,33 @@ def _parse(lines: Sequence[str], delimiter: str) -> Iterator[list[str] | None]:
 def table(path: str, rows: Iterator[list[str] | None]) -> Contents:
     """One text per row below the header. Raises UnusableFile.
 
-    Columns have the same meaning as the keys of JSON lines. Without a text column, a text is made
-    of `name: value` lines.
+    Columns have the same meaning as the keys of JSON lines. The header is the first row of several
+    cells; lines above it, such as a title, are texts, and so is a header with no row below it.
     """
     filled = (one for one in enumerate(rows, 1) if one[1] is None or any(map(str.strip, one[1])))
-    _, first = next(filled, (1, []))
-    if first is None:
+    top = [*islice(filled, LOOKED)]
+    if top and top[0][1] is None:
         raise UnusableFile("has no first row that can be read: is a quote left open?")
+    several = (at for at, (_, row) in enumerate(top) if row and len([*filter(str.strip, row)]) > 1)
+    head = next(several, 0) if len(top) > 1 else 1
     names: dict[str, None] = {}  # missing and duplicate ones get the column's number
-    for number, cell in enumerate(map(str.strip, first), 1):
+    header = (row or () for _, row in top[head : head + 1])
+    for number, cell in enumerate(map(str.strip, chain(*header)), 1):
         names[f"{cell or 'column'} {number}" if not cell or cell in names else cell] = None
-    return collect("row", filled, partial(_load_row, path, names))
+    above = ((at, (["text"], row and [" ".join(row).strip()])) for at, row in top[:head])
+    below = ((at, ([*names], row)) for at, row in chain(top[head + 1 :], filled))
+    return collect("row", chain(above, below), partial(_load_row, path))
 
 
-def _load_row(
-    path: str, names: dict[str, None], cells: list[str] | None
-) -> tuple[Loaded, list[str]]:
+def _load_row(path: str, item: tuple[list[str], list[str] | None]) -> tuple[Loaded, list[str]]:
+    names, cells = item
     if cells is None:
         raise UnusableFile("has a quote that is left open")
-    if len(cells) > len(names):
-        raise UnusableFile(f"has {len(cells):,} cells for {len(names):,} columns")
-    given = {name: cell for name, cell in zip(names, cells, strict=False) if cell.strip()}
+    more = (f"column {number}" for number in count(len(names) + 1))
+    columns = zip(chain(names, more), cells, strict=False)
+    given = {name: cell for name, cell in columns if cell.strip()}
     row: dict[str, Any] = {name: _number(cell) for name, cell in given.items()}
     row |= {name: given[name] for name in ("title", *jsonl.TEXTS) if name in given}
-    if not any(name in names for name in jsonl.TEXTS):
-        row["text"] = "\n".join(f"{name}: {cell.strip()}" for name, cell in given.items())
     return jsonl.load_row(path, row)
 
 

@@ -2,6 +2,7 @@
 
 import io
 import posixpath
+import re
 import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -20,8 +21,7 @@ from mcp_server_qdrant.ingest.formats.base import (
     fault_notes,
 )
 
-PAGES = ("application/xhtml+xml", "text/html", "text/x-oeb1-document")
-ENDINGS = (".xhtml", ".html", ".htm", ".xml")  # of pages, whatever their declared type
+PICTURES = ("image/j", "image/p", "image/g", "image/w")  # an SVG may have words
 
 
 def read(path: str, data: bytes) -> Contents:
@@ -63,9 +63,8 @@ def _list_pages(package: bytes) -> Iterator[str]:
     items = {item.get("id"): item for item in root.iterfind(".//{*}manifest/{*}item")}
     for place in root.iterfind(".//{*}spine/{*}itemref"):
         item = items.get(place.get("idref"), {})
-        kind, link = item.get("media-type", "").partition(";")[0].strip(), item.get("href", "")
-        if kind.lower() in PAGES or link.partition("#")[0].lower().endswith(ENDINGS):
-            yield link
+        if item.get("href") and not item.get("media-type", "").lower().startswith(PICTURES):
+            yield item.get("href")
 
 
 def _plain(name: str) -> str:
@@ -75,7 +74,7 @@ def _plain(name: str) -> str:
 
 def _resolve(names: Mapping[str, str], folder: str, link: str) -> str:
     """The file of a link, relative to a folder or the root; the link may be percent-encoded."""
-    for one in (link, whole := link.partition("#")[0], unquote(whole)):
+    for one in (link, whole := re.split("[?#]", link)[0], unquote(whole)):
         for start in (folder, ""):
             path = posixpath.normpath(posixpath.join("/", start, one)).lstrip("/")
             if found := names.get(path) or names.get(_plain(path)):

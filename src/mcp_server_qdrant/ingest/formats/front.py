@@ -1,6 +1,7 @@
 """Front matter of Markdown as metadata: YAML, or something close to it."""
 
 import re
+import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -13,7 +14,10 @@ from mcp_server_qdrant.core.errors import UnusableFile, contained
 from mcp_server_qdrant.ingest.formats.base import SHOWN, storable
 
 FRONT = re.compile(
-    r"\A---[ \t]*\r?\n(.*?)^(?:---|\.\.\.)[ \t]*\r?(?:\n|\Z)", re.DOTALL | re.MULTILINE
+    r"\A\s*?^---[ \t]*\r?\n(.*?)^(?:---|\.\.\.)[ \t]*\r?(?:\n|\Z)", re.DOTALL | re.MULTILINE
+)
+TOML = re.compile(
+    r"\A\s*?^\+{3}[ \t]*\r?\n(.{0,200000}?)^\+{3}[ \t]*\r?(?:\n|\Z)", re.DOTALL | re.MULTILINE
 )
 KEY = re.compile(
     r"(?P<key>\"[^\"\n]{1,80}\"|'[^'\n]{1,80}'|[^\s:#\-{}\[\]?][^:\n]{0,80}?)[ \t]*:(?=\s|\Z)"
@@ -51,7 +55,13 @@ class Front:
 
 
 def front_matter(text: str) -> Front:
-    """The front matter between the first two `---` lines, unless that looks like prose."""
+    """The front matter between the first two `---` lines, unless that looks like prose.
+
+    Between lines of `+++` it is TOML.
+    """
+    if found := TOML.match(text):
+        with suppress(UnusableFile), contained(UnusableFile):
+            return Front(storable(tomllib.loads(found[1])), end=found.end())
     found = FRONT.match(text)
     if not found or not found[1].strip():
         return Front(end=found.end() if found else 0)

@@ -1,6 +1,5 @@
 """HTML: converts the visible part of a page to Markdown with beautifulsoup4 and markdownify."""
 
-import codecs
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from mcp_server_qdrant.ingest.formats.base import (
     choose_title,
     decode,
     describe,
+    find_codec,
     readable,
 )
 from mcp_server_qdrant.ingest.formats.markdown import headings
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bs4 import BeautifulSoup
 
 TYPE = "text/html"
-UNSEEN = "script, style, template, noscript, svg, nav, iframe, select, button"
+UNSEEN = "script, style, template, noscript, nav, iframe, select, button, rt, rp"
 HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
 BLOCKS = ["div", "p", "pre", "table", "ul"]
 # Blocks that markdownify takes for inline text, which joins the words of two.
@@ -43,13 +43,9 @@ def find_encoding(data: bytes) -> str | None:
     """The declared encoding of a page, if Python knows it."""
     from bs4.dammit import EncodingDetector
 
-    name = EncodingDetector.find_declared_encoding(data, is_html=True)
-    try:
-        encoding = codecs.lookup(name or "").name
-    except LookupError:
-        return None
+    name = find_codec(EncodingDetector.find_declared_encoding(data, is_html=True) or "")
     # A page whose declaration is readable as ASCII cannot be UTF-16.
-    return None if encoding.startswith(("utf-16", "utf-32")) else encoding
+    return None if name and name.startswith(("utf-16", "utf-32")) else name
 
 
 def parse_page(page: str | bytes, kind: str = "lxml") -> "BeautifulSoup":
@@ -68,6 +64,9 @@ def load_page(path: str, page: "BeautifulSoup", title: str = "") -> Loaded:
 
     for element in page.select(UNSEEN):
         element.decompose()
+    for drawing in page.select("svg"):
+        said = [one.get_text(" ", strip=True) for one in drawing.select("text, foreignObject")]
+        drawing.replace_with(f" {' '.join(said)} " if said else "")
     given = title or (page.title.get_text() if page.title else "")
     for image in page.find_all("img"):
         heading, words = image.find_parent(HEADINGS), describe(str(image.get("alt", "")))

@@ -23,6 +23,7 @@ from mcp_server_qdrant.ingest.formats.markdown import headings
 IDS = ("id", "_id")
 TEXTS = ("text", "document", "page_content", "content", "chunk", "body")
 TIMES = ("created_at", "date", "timestamp")
+BLANK: tuple[Any, ...] = (None, "", {}, [])
 MAX_LINE = 10_000_000  # bytes
 
 
@@ -51,19 +52,27 @@ def _loaded(path: str, line: bytes) -> tuple[Loaded, list[str]]:
 
 
 def load_row(path: str, row: dict[str, Any]) -> tuple[Loaded, list[str]]:
-    """The text of a line, or a row, and notes on what could not be read."""
+    """The text of a line, or a row, and notes on what could not be read.
+
+    If no key has a text, it is made of all values, in lines `name: value`.
+    """
     if exported.is_record(row.get(exported.KEY)):
         return exported.restore_row(path, row, headings)
-    when, notes = find_date({key: row.pop(key) for key in TIMES if key in row})
+    when, notes = find_date({key: row[key] for key in TIMES if key in row})
     row = storable(row)
-    key = next((key for key in TEXTS if isinstance(row.get(key), str)), None)
-    if key is None or not row[key].strip():
-        raise UnusableFile("has no text")
-    text = row.pop(key)
+    key = next((one for one in TEXTS if isinstance(row.get(one), str) and row[one].strip()), None)
+    if key:
+        text = row.pop(key)
+    else:
+        values = {name: "\n".join(_list_values(one, name)) for name, one in row.items()}
+        if not any(values[name] for name in values.keys() - {*IDS}):
+            raise UnusableFile("has no text")
+        text = "\n".join(filter(None, values.values()))
+        own = ("tags", "metadata")
+        row = {name: one for name, one in row.items() if name in own or not _is_nested(one)}
     given = next((row.pop(key) for key in IDS if key in row), None)
-    title = row.pop("title", None)
-    tags, metadata = row.pop("tags", None), row.pop("metadata", None)
-    rest = {key: value for key, value in row.items() if value not in (None, "", {}, [])}
+    title, tags, metadata = (row.pop(name, None) for name in ("title", "tags", "metadata"))
+    rest = {name: one for name, one in row.items() if one not in BLANK and name not in TIMES}
     if isinstance(metadata, Mapping):
         rest |= metadata
     made = Loaded(
@@ -75,3 +84,17 @@ def load_row(path: str, row: dict[str, Any]) -> tuple[Loaded, list[str]]:
         created_at=when,
     )
     return made, notes
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, Mapping | list)
+
+
+def _list_values(value: Any, name: str = "") -> Iterator[str]:
+    """Each value within a value that is not blank, with its name."""
+    if _is_nested(value):
+        pairs = value.items() if isinstance(value, Mapping) else ((name, one) for one in value)
+        for key, one in pairs:
+            yield from _list_values(one, key)
+    elif value is not None and (text := str(value).strip()):
+        yield f"{name}: {text}"

@@ -16,13 +16,13 @@ from mcp_server_qdrant.ingest.formats import cards, html
 from mcp_server_qdrant.ingest.formats.base import (
     BOMS,
     MAX_DEPTH,
-    WESTERN,
     WORD,
     Contents,
     Loaded,
     Mark,
     collect,
     decode,
+    find_codec,
     readable,
     tags_of,
 )
@@ -39,12 +39,12 @@ START = re.compile(
 )
 HEADER = re.compile(rb"[!-9;-~]+:")
 QUOTED = re.compile(rb"^>(?=>*From )", re.MULTILINE)
+SIZE = re.compile(rb"(\d{1,10})[ \t]*\r?\n(?=[!-9;-~]+:)")
 PEOPLE = ("From", "To", "Cc")
 CALENDAR = "text/calendar"
 NO_DATE = "has no date that can be read: it is stored without one"
 FORWARDED = ("message/rfc822", "message/global", "message/news")
 UNREAD = ("text/css", "text/javascript", "text/x-amp-html")  # parts without prose
-SUPERSETS = {"iso-8859-1": WESTERN, "us-ascii": "utf-8"}  # declared -> used for decoding
 STUB = 150  # words; a longer plain part is never a mere pointer to the HTML part
 ADDRESS = re.compile(r"https?://\S+")
 
@@ -68,7 +68,9 @@ def read(path: str, data: bytes) -> Contents:
 
 
 def skip_to_headers(data: bytes) -> bytes:
-    """The bytes from the first header on, without a byte order mark."""
+    """The bytes from the first header on, without a byte order mark or the size in Apple Mail."""
+    if sized := SIZE.match(data):
+        data = data[sized.end() : sized.end() + int(sized[1])]
     if data.startswith(tuple(bom for bom, _ in BOMS)):
         data = decode(data)[0].encode("utf-8", "surrogateescape")
     return data.lstrip()
@@ -171,6 +173,9 @@ class Parts:
         """All texts of a part, in order; `deep` is its level of forwarding."""
         kind = part.get_content_type()
         inside: Any = part.get_payload() if part.is_multipart() else ()
+        if kind in FORWARDED and inside and not inside[0].keys():  # encoded, which is not allowed
+            inside[0]["Content-Transfer-Encoding"] = part.get("Content-Transfer-Encoding", "")
+            inside = [parse(inside[0].get_payload(decode=True))]
         if inside and level > MAX_DEPTH:
             self.notes.append(f"is nested deeper than {MAX_DEPTH} levels: the rest is left out")
         elif kind in FORWARDED and inside:
@@ -218,7 +223,11 @@ class Parts:
         said, shown = {*_words(plain)}, {*_words(seen)}
         if len(shown) > len(said) and 2 * len(said & shown) < len(shown):
             plain = seen
-        return [*plain, *invitations]
+        others = [piece for one in rich if plain is not seen for piece in one]
+        files = [
+            one for one in others if one.kind != html.TYPE and not said.issuperset(_words([one]))
+        ]
+        return [*plain, *files, *invitations]
 
     def as_plain(self, piece: Piece) -> Piece:
         """A piece as plain text."""
@@ -241,21 +250,19 @@ def _name(part: "Message") -> str:
 def decode_part(part: "Message") -> tuple[str, list[str]]:
     """The text of a part, and a note if its encoding was guessed."""
     raw: Any = part.get_payload(decode=True) or b""
-    named = part.get_content_charset() or ""
+    named = find_codec(part.get_content_charset() or "")
     if not named and part.get_content_type() == html.TYPE:
-        named = html.find_encoding(raw) or ""
-    # Text in this encoding is also valid ASCII, so guessing would not help.
-    errors = "replace" if named.startswith("iso-2022") else "strict"
-    try:
-        return readable(raw.decode(SUPERSETS.get(named, named or "utf-8"), errors)), []
-    except (LookupError, ValueError):
-        return _guess(raw)
+        named = html.find_encoding(raw)
+    # In these encodings guessing would not help: the text is also ASCII, or has zeros.
+    if named and named.startswith(("iso2022", "utf-16", "utf-32")):
+        return readable(raw.decode(named, "replace")), []
+    return _guess(raw, named)
 
 
-def _guess(raw: bytes) -> tuple[str, list[str]]:
-    """The text of bytes, with the encoding guessed as for files."""
+def _guess(raw: bytes, named: str | None = None) -> tuple[str, list[str]]:
+    """The text of bytes in the named encoding, or else guessed as for files."""
     try:
-        text, notes = decode(raw)
+        text, notes = decode(raw, named)
     except UnusableFile:
         text, notes = raw.decode("utf-8", "replace"), ["has characters of an unknown encoding"]
     return readable(text), notes

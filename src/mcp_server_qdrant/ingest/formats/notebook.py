@@ -1,10 +1,12 @@
 """Jupyter notebooks: one section per cell, below the Markdown headings."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from mcp_server_qdrant.core.errors import UnusableFile
+from mcp_server_qdrant.ingest.formats import html
 from mcp_server_qdrant.ingest.formats.base import (
     Contents,
     Loaded,
@@ -19,6 +21,7 @@ from mcp_server_qdrant.ingest.formats.markdown import headings
 
 CELL = 7  # level of a cell's section, below Markdown's six
 OUTPUT = 2_000  # characters kept of an output
+DISPLAYED = re.compile(r"<IPython\.core\.display\.")  # the plain text of a displayed object
 
 
 def read(path: str, text: str) -> Contents:
@@ -42,7 +45,11 @@ def read(path: str, text: str) -> Contents:
         if not within or within[0].start:
             starts.append(Mark(len(text), CELL, f"cell {number}"))
         if cell.get("cell_type") == "code":
-            source = "\n\n".join([f"```{language}\n{source}\n```", *_outputs(cell)])
+            outputs = [*_outputs(cell)]
+            if any(len(one) > OUTPUT for one in outputs):
+                faults.append((f"has an output that is cut after {OUTPUT:,} characters", number))
+            printed = [f"```\n{one[:OUTPUT]}\n```" for one in outputs]
+            source = "\n\n".join([f"```{language}\n{source}\n```", *printed])
         text += f"{source}\n\n"
     title, sections = choose_title(path, found, (_join(about.get("title")) or "").strip())
     marks = tuple(sorted([*sections, *starts], key=lambda mark: mark.start))
@@ -57,11 +64,15 @@ def _join(value: Any) -> str | None:
 
 
 def _outputs(cell: Mapping[str, Any]) -> Iterator[str]:
-    """The text outputs of a cell, without pictures and HTML."""
+    """The text outputs of a cell; HTML only if it is the only text."""
     outputs = cell.get("outputs")
     for output in map(mapping, outputs if isinstance(outputs, list) else ()):
-        shown = _join(output.get("text") or mapping(output.get("data")).get("text/plain"))
+        data = mapping(output.get("data"))
+        plain = _join(output.get("text") or data.get("text/plain")) or ""
+        rich = "" if plain and not DISPLAYED.match(plain) else _join(data.get("text/html")) or ""
+        page = html.load_page("output", html.parse_page(rich)).text if rich else plain
+        shown = _join(data.get("text/markdown")) or page
         if output.get("output_type") == "error":
             shown = readable(f"{output.get('ename')}: {output.get('evalue')}")
         if shown and shown.strip():
-            yield f"```\n{shown.strip()[:OUTPUT]}\n```"
+            yield shown.strip()

@@ -1,14 +1,18 @@
 """ODT and ODP: documents of LibreOffice, with their elements renamed to those of HTML."""
 
 import io
+import re
 from zipfile import ZipFile
 
 from mcp_server_qdrant.ingest.formats import html
 from mcp_server_qdrant.ingest.formats.base import Contents, as_document, dublin_core
 
-UNSEEN = ["tracked-changes", "forms", "note-citation", "dc:creator", "dc:date"]
+OBJECT = re.compile(r"Object \d+/content\.xml")
+UNSEEN = ["tracked-changes", "forms", "note-citation", "ruby-text", "dc:creator", "dc:date"]
 TAGS = {
     "annotation": "p",
+    "chart": "div",
+    "math": "p",
     "p": "p",
     "list": "ul",
     "list-item": "li",
@@ -20,12 +24,16 @@ TAGS = {
 
 
 def read(path: str, data: bytes) -> Contents:
-    """The text as Markdown, with its headings; page headers and footers follow at the end."""
+    """The text as Markdown, with its headings; headers, footers and charts follow at the end."""
     archive = ZipFile(io.BytesIO(data))
     page = html.parse_page(archive.read("content.xml"), "xml")
     if "styles.xml" in archive.namelist():
         styles = html.parse_page(archive.read("styles.xml"), "xml")
         page.extend(styles.find_all(["style:header", "style:footer"]))
+    for name in archive.namelist():  # charts and equations
+        if OBJECT.fullmatch(name):
+            part = html.parse_page(archive.read(name), "xml")
+            page.extend(part.find_all(["chart:chart", "math:math", "math"]))
     for comment in page.find_all("annotation"):
         if around := comment.find_parent(["text:p", "text:h"]):
             around.insert_after(comment)

@@ -110,7 +110,14 @@ def list_captions(root: Any) -> Iterator[str]:
         if one.tag.endswith("}p"):
             yield join_texts(one)
         elif one.tag.endswith("}text") or next(one.iterancestors(*NAMED), None) is not None:
-            yield one.text or ""
+            yield "".join(one.itertext())
+
+
+def read_captions(parts: Iterable[bytes]) -> tuple[list[str], int]:
+    """(texts of these parts: charts, SmartArt, comments, shapes; number of damaged parts)."""
+    roots = [parse_part(part) for part in parts]
+    found = (one.strip() for root in roots if root is not None for one in list_captions(root))
+    return [*dict.fromkeys(filter(None, found))], roots.count(None)
 
 
 def note_embedded(archive: ZipFile, folder: str) -> list[str]:

@@ -1,6 +1,7 @@
 """PDF: extracts the text of each page, its form and its annotations with pypdfium2."""
 
 import ctypes
+import re
 from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 from typing import Any
@@ -10,6 +11,7 @@ from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, Mark, note_u
 
 HYPHEN = "\ufffe"  # PDFium's mark of a hyphen that divides a word at the end of a line
 UNSET = ("", "Off")  # values of empty form fields
+TAG = re.compile(r"<[^<>]*>")
 PASSWORD = 1 << 13  # form field flag
 
 
@@ -46,7 +48,9 @@ def _list_fields(page: Any) -> Iterator[str]:
     for number in range(raw.FPDFPage_GetAnnotCount(page)):
         note = raw.FPDFPage_GetAnnot(page, number)
         if raw.FPDFAnnot_GetSubtype(note) != raw.FPDF_ANNOT_WIDGET:
-            texts[_read_string(raw.FPDFAnnot_GetStringValue, note, b"Contents")] = None
+            text = _read_string(raw.FPDFAnnot_GetStringValue, note, b"Contents")
+            rich = "" if text.strip() else _read_string(raw.FPDFAnnot_GetStringValue, note, b"RC")
+            texts[TAG.sub(" ", rich).strip() if rich else text] = None
         elif form and not raw.FPDFAnnot_GetFormFieldFlags(form, note) & PASSWORD:
             options = range(raw.FPDFAnnot_GetOptionCount(form, note))
             chosen = [n for n in options if raw.FPDFAnnot_IsOptionSelected(form, note, n)]

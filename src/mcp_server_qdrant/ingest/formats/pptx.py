@@ -16,22 +16,23 @@ from mcp_server_qdrant.ingest.formats.base import (
     note_unread,
     readable,
 )
-from mcp_server_qdrant.ingest.formats.office import list_captions, note_embedded, parse_part, settle
+from mcp_server_qdrant.ingest.formats.office import note_embedded, read_captions, settle
 
 BESIDE = ("chart", "chartEx", "diagramData", "comments")  # other parts of a slide with texts
 
 
 def read(path: str, data: bytes) -> Contents:
     """The slides in order, each as a section."""
-    import pptx
+    from pptx.package import Package
 
-    deck = pptx.Presentation(io.BytesIO(data))
+    # Unlike `Presentation`, this opens shows and templates too.
+    deck = Package.open(io.BytesIO(data)).main_document_part.presentation
     text, marks, broken = "", list[Mark](), 0
     for number, slide in enumerate(deck.slides, 1):
         settle(slide.element)
-        beside = [*_beside(slide)]
-        broken += beside.count(None)
-        parts = [*_texts(slide.shapes), *filter(None, beside)]
+        beside, damaged = _beside(slide)
+        broken += damaged
+        parts = [*_texts(slide.shapes), *beside]
         if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame):
             parts.append(notes.text)
         heading = slide.shapes.title
@@ -59,10 +60,8 @@ def _texts(shapes: Iterable[Any]) -> Iterator[str]:
             yield "\n".join(" | ".join(cells) for cells in rows)
 
 
-def _beside(slide: Any) -> Iterator[str | None]:
-    """The text of each chart, SmartArt and comment part of a slide; None if it is damaged."""
-    for link in slide.part.rels.values():
-        if link.reltype.rpartition("/")[2] in BESIDE and not link.is_external:
-            root = parse_part(link.target_part.blob)
-            found = map(str.strip, list_captions(root)) if root is not None else ()
-            yield "\n".join(dict.fromkeys(filter(None, found))) if root is not None else None
+def _beside(slide: Any) -> tuple[list[str], int]:
+    """The text of the charts, SmartArt and comments of a slide, and the number of damaged parts."""
+    links = [link for link in slide.part.rels.values() if not link.is_external]
+    wanted = (link for link in links if link.reltype.rpartition("/")[2] in BESIDE)
+    return read_captions(link.target_part.blob for link in wanted)

@@ -33,7 +33,7 @@ from mcp_server_qdrant.qdrant.filters import exclude_expired
 from mcp_server_qdrant.qdrant.legs import KnownModels, dated_paths, dense_leg, sparse_leg
 from mcp_server_qdrant.qdrant.payload import EXPIRES, UPDATED_KEY
 from mcp_server_qdrant.qdrant.read.newest import last_update
-from mcp_server_qdrant.qdrant.read.scope import MEMORY, Scope, scope_of
+from mcp_server_qdrant.qdrant.read.scope import ALL, MEMORY, Scope, scope_of
 from mcp_server_qdrant.qdrant.texts import Texts
 
 NAMES_SECONDS = 2.0
@@ -206,13 +206,17 @@ class Catalog:
         known = {name: marks.folders(self._metadata(name)) for name in names}
         return known, marks.around(place, known)
 
-    async def storing_collection(self) -> str | None:
+    async def storing_collection(self, project: Any = None) -> str | None:
         """The collection that texts are stored in if none is named; None if there is none.
 
+        A text of another `project`, or of all, does not belong to the folder's own collection.
         Raises RequestError if the folder has several.
         """
-        home = await self.folder_collections()
-        if self.default in home or not home:
+        home, scope = await self.folder_collections(), await self.scope()
+        apart = scope and isinstance(project, str) and project in {ALL, *scope.others}
+        if apart and self.default in home:
+            return None
+        if apart or self.default in home or not home:
             return self.default and await self.resolve_alias(self.default)
         if len(home) > 1:
             raise RequestError(f"This folder has several collections: name {' or '.join(home)}.")

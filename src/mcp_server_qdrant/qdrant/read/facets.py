@@ -1,17 +1,19 @@
 """The payloads of a collection: its most frequent tags and writers, and its keys."""
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
 from qdrant_client import models
 
 from mcp_server_qdrant.core.datatypes import STORED_BY, TAG_KEYS, Target
 from mcp_server_qdrant.core.errors import InvalidFilter, RequestError
-from mcp_server_qdrant.core.notation import cite_all
+from mcp_server_qdrant.core.notation import cite_all, one_line
 from mcp_server_qdrant.core.tasks import gather
 from mcp_server_qdrant.qdrant.engine import Engine
 from mcp_server_qdrant.qdrant.filters import bare_path, conditions, exclude_expired
@@ -22,6 +24,8 @@ SAMPLE = 30  # texts read per collection, for their keys
 WRITTEN = 100  # points read to find the writers
 MOST_KEYS = 30  # named
 DEPTH = 3
+SHOWN = 30  # characters of a value in an error
+TYPES: Mapping[Any, str] = {bool: "a boolean", (int, float): "a number", str: "a text"}
 OUR_OWN = "doc"
 
 
@@ -64,16 +68,28 @@ class Facets:
         return [hit.value for hit in response.hits if hit.count and isinstance(hit.value, str)]
 
     async def check_keys(self, raw: Mapping[str, Any], targets: Sequence[Target]) -> None:
-        """Raise InvalidFilter, with the usual keys, for a key that no text there has.
+        """Raise InvalidFilter for a key that no text has, or only with values of another type.
 
         A key is accepted if one of the collections could not be read.
         """
         names = [target.collection for target in targets]
-        for key in _filter_keys(raw):
+        for key, sought in _filter_keys(raw):
             if key in self.configured:
                 continue
             missing = models.IsEmptyCondition(is_empty=models.PayloadField(key=key))
-            found, failed = await self._sample(names, 1, models.Filter(must_not=[missing]))
+            found, failed = await self._sample(names, SAMPLE, models.Filter(must_not=[missing]))
+            values = [
+                value
+                for record in chain(*found.values())
+                for value in _values_at(record.payload, bare_path(key).split("."))
+            ]
+            kinds, asked = ({*filter(None, map(_type, some))} for some in (values, sought))
+            if kinds and asked and kinds.isdisjoint(asked) and not failed:
+                raise InvalidFilter(
+                    f"{key!r} is {' or '.join(sorted(kinds))} there, such as "
+                    f"{one_line(json.dumps(values[0]), SHOWN)}, but the filter has "
+                    f"{' or '.join(sorted(asked))}: use the same type."
+                )
             if names and not failed and not any(found.values()):
                 texts, _ = await self._sample(names[:MOST_COLLECTIONS], SAMPLE)
                 payloads = [one.payload or {} for some in texts.values() for one in some]
@@ -93,12 +109,31 @@ class Facets:
         return await gather(names, read)
 
 
-def _filter_keys(raw: Mapping[str, Any]) -> Iterator[str]:
-    """The keys of a filter's conditions; for a nested condition, its list's key."""
+def _filter_keys(raw: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
+    """The keys of a filter's conditions with the values to match, if it has any.
+
+    The key of a nested condition is that of its list.
+    """
     for inside, condition in conditions(raw):
         key = condition.get("key") or (condition.get("nested") or {}).get("key")
         if isinstance(key, str) and not inside and bare_path(key).split(".")[0] != OUR_OWN:
-            yield key
+            match = condition.get("match") or {}
+            yield key, [match.get("value"), *(match.get("any") or ())]
+
+
+def _type(value: Any) -> str | None:
+    return next((name for kind, name in TYPES.items() if isinstance(value, kind)), None)
+
+
+def _values_at(value: Any, path: Sequence[str]) -> Iterator[Any]:
+    """The single values at a path; lists on the way are searched."""
+    if isinstance(value, list):
+        for one in value:
+            yield from _values_at(one, path)
+    elif not path:
+        yield value
+    elif isinstance(value, dict):
+        yield from _values_at(value.get(path[0]), path[1:])
 
 
 def _keys(payload: Mapping[str, Any], inside: str = "", depth: int = DEPTH) -> Iterator[str]:

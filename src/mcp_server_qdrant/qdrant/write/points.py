@@ -192,7 +192,7 @@ class Points(PointReader):
                 for name, value in sorted(payload.items())
                 if value and name != key and value not in [place.get(name) for place in places]
             ]
-        if key not in payload:
+        if not isinstance(payload.get(key or ""), str):
             lost = [f"its text in {cite(key)}" if key else "no text that is known"]
         if lost:
             raise RequestError(
