@@ -109,9 +109,9 @@ def _fields(record: logging.LogRecord) -> dict[str, object]:
 
 
 class Router(logging.Handler):
-    """Sends a record to the clients whose call caused it, by the context's `visitor`.
+    """Sends a record to the clients whose call caused it, by `current_connection`.
 
-    `concerned` returns the handlers of a visitor, or all handlers for None. Records that come
+    `concerned` returns the handlers of a connection, or all handlers for None. Records that come
     while no client is connected are kept for the next one.
     """
 

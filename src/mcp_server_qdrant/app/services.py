@@ -439,7 +439,7 @@ async def open_shared(settings: Settings, *, tending: bool = True) -> Shared:
 
 
 def assemble(settings: Settings, client: WholeEngine, encoders: Registry) -> Services:
-    """The caller's services over an open engine. Raises RequestError as `of_caller` does."""
+    """The caller's services over an open engine. Raises like `Shared.services_of_caller`."""
     return Shared(settings, client, encoders).start().services_of_caller()
 
 

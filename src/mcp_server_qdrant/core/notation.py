@@ -237,7 +237,7 @@ def point_ids_of(tenant: str) -> Identify:
 
 
 def short_id(point: PointId) -> str:
-    """The start of a point's UUID, which `Lookup.full` completes; numbers are not shortened."""
+    """The start of a UUID, which `Lookup.complete_ids` completes; numbers are not shortened."""
     return str(point)[: len(_NIL) - _REST] if isinstance(point, str) else str(point)
 
 

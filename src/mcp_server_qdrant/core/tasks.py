@@ -111,7 +111,7 @@ async def retry(
     faults: tuple[type[Exception], ...],
     is_transient: Callable[[Exception], bool] = lambda _: True,
 ) -> T:
-    """Call, retrying after each pause (seconds) while the error is transient (`passing`)."""
+    """Call, retrying after each pause (seconds) while `is_transient` says that the error is."""
     for pause in pauses:
         try:
             return await call()

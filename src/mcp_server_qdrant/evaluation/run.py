@@ -67,7 +67,7 @@ async def measure(
 ) -> Measurement:
     """Search every query with every algorithm, one after the other.
 
-    `searching` gets the number of finished searches. Raises UnknownCollection, RequestError if no
+    `progress` gets the number of finished searches. Raises UnknownCollection, RequestError if no
     expected document exists, and BackendError if a search fails.
     """
     queries = [await _find_expected(services, label) for label in labels]

@@ -114,7 +114,7 @@ class Settings(
 
 
 def variables() -> Mapping[str, str]:
-    """The environment variables of this process, or those set by `reading`."""
+    """The environment variables of this process, or those set by `use_variables`."""
     return _VARIABLES.get()
 
 

@@ -227,7 +227,7 @@ async def test_a_file_that_moves_keeps_its_vectors_and_what_callers_have_changed
     assert old not in found
 
 
-@pytest.mark.parametrize("last", ["retire", "settle", "delete_of_files"])
+@pytest.mark.parametrize("last", ["retire", "settle", "delete_file_points"])
 async def test_a_move_that_was_interrupted_is_followed_by_the_next_run(
     engine, services, notes, monkeypatch, last
 ):

@@ -22,7 +22,7 @@ QUIET = ("httpx", "httpcore")
 class ServiceFault(Exception):
     """A sentence on why a request failed.
 
-    `passing`: a retry may succeed; `retry_after`: the pause that the service asked for, in seconds.
+    `transient`: a retry may succeed; `retry_after`: the pause that the service asked for, in s.
     `refused`: the service works, but rejects this request.
     """
 

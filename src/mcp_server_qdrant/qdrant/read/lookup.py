@@ -47,7 +47,7 @@ class Lookup:
         The id of a point or a part gives that point, widened by `neighbours` chunks on either side.
         The id of a document, or a short id, gives its chunks joined, as many as fit in `room`
         characters; with `whole` so does the id of a first point. Without `collection`, all visible
-        ones are searched. Raises BackendError if no collection answered, RequestError like `full`.
+        ones are searched. Raises BackendError if no collection answered, and like `complete_ids`.
         """
         full = await self.complete_ids(ids, collection)
         wanted = dict.fromkeys(full)
@@ -123,7 +123,7 @@ class Lookup:
     async def find_one(self, wanted: str, collections: Sequence[str] | None = None) -> Document:
         """A part of the text with this id, in the collection if a single one is named.
 
-        Raises RequestError if it is missing or in several, BackendError like `located`.
+        Raises RequestError if it is missing or in several, BackendError like `locate`.
         """
         named = collections[0] if collections and len(collections) == 1 else None
         known = named if named in await self.catalog.names() else None

@@ -32,7 +32,7 @@ TITLE = 80
 SNIPPET = 160
 LONGEST = 1_000  # characters of a text beside a vector
 SHOWN = ("title", "name", "tags", "created_at", "metadata", DOCUMENT_KEY, "doc.chunk", VERSION_KEY)
-POINT = ("ids", "documents", "titles", "snippets", "texts", "facts")  # columns of `Drawn`
+POINT = ("ids", "documents", "titles", "snippets", "texts", "facts")  # columns of `Sample`
 FACTS, FACT = 16, 40  # values kept of a payload, and characters of one
 
 

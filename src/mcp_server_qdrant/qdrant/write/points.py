@@ -141,7 +141,7 @@ class Points(PointReader):
         Some are missing if the creation was interrupted or a setting added a field.
         """
         if SOURCE_KEY in more and SERVER_INDEXES.keys() <= self._indexes.keys():
-            more = (*more, HASH_KEY)  # by which `delete_of_files` filters
+            more = (*more, HASH_KEY)  # by which `delete_file_points` filters
         wanted = {**self._indexes, **dict.fromkeys(more, KEYWORD_INDEX)}
         missing = {key: one for key, one in wanted.items() if key not in present}
         new = {(collection, key) for key in missing} - self._indexed
