@@ -64,7 +64,8 @@ def text_at(payload: Payload | None, paths: Sequence[str]) -> tuple[str, str] | 
             value = payload
             for key in path.split("."):
                 value = _as_object(value).get(key)
-        if (text := _joined(value)).strip():
+        text = value if isinstance(value, str) else _joined(value)
+        if text and not text.isspace():
             return path, text
     return None
 
