@@ -20,10 +20,8 @@ CHARACTERS_PER_TOKEN = 16  # upper bound, even if a long word is one token
 BYTES_PER_TOKEN = 3  # without a tokenizer: UTF-8 bytes, a little below English and CJK
 SPECIAL_TOKENS = 2  # without a tokenizer
 WORD, WORDS = 32, 100_000  # cache limits: characters of a word, number of words
-FILLED, SMALL = (
-    0.66,
-    0.25,
-)  # least fill of a chunk that ends at a break: if the next block fits too, and if not
+# Least fill of a chunk that ends at a break: if the next block fits too, and if not.
+FILLED, SMALL = 0.66, 0.25
 GAP = 256  # most characters of white space in a chunk
 
 _LEADS = re.compile(

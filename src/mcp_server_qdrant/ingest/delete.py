@@ -75,10 +75,8 @@ class Deletion:
                 if now is not None and keep:
                     kept = await self.store.history.keep(now, deleted=True)
                 if now is not None and now.writing is not None:
-                    every, again = (
-                        await points.settled_parts(now),
-                        await points.by_id(name, [now.id]),
-                    )
+                    every = await points.settled_parts(now)
+                    again = await points.by_id(name, [now.id])
                     orphans = [one for one in every if again and not one.current(again[0])]
                     await points.delete_seen(orphans)
                 await points.delete_seen([(now or seen)._replace(id=first), *further])

@@ -402,17 +402,8 @@ class Store:
         near = [
             one
             for one in await self.catalog.similar_names(collection)
-            if misspelled(one, collection)
+            if misspelled(one, collection) and not _differ_on_purpose(one, collection)
         ]
-        # Names that differ by a number, or by a last part of one letter, differ on purpose.
-        bare = [pattern.sub("", collection) for pattern in (NUMBER, LAST_LETTER)]
-        numbers = re.findall(r"\d+", collection)
-        near = [
-            one
-            for one in near
-            if bare[0] != NUMBER.sub("", one) or numbers == re.findall(r"\d+", one)
-        ]
-        near = [one for one in near if bare[1] != LAST_LETTER.sub("", one)]
         if near and not create and collection != self.default:
             raise RequestError(
                 f"There is no collection {collection!r}: make it with create=true "
@@ -468,6 +459,14 @@ class Store:
             return numbered(marked, self.points.identify)
         except UnusableFile as error:
             raise RequestError(f"The text {error}.") from error
+
+
+def _differ_on_purpose(one: str, other: str) -> bool:
+    """True for names that differ only by a number, or by a last part of one letter."""
+    numbered = re.findall(r"\d+", one) != re.findall(r"\d+", other)
+    return (numbered and NUMBER.sub("", one) == NUMBER.sub("", other)) or (
+        LAST_LETTER.sub("", one) == LAST_LETTER.sub("", other)
+    )
 
 
 def check_seen(now: Document | None, seen: str | None) -> None:

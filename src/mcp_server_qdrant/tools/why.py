@@ -97,10 +97,8 @@ async def why_not_recalled(services: Services, prompt: str, wanted: str, folder:
         said.append(f"Recalled: it is text {place} of {len(found)}; each session gets it once.")
         return said
     said.append(f"Not recalled; {plural(len(found), 'other text')} would be.")
-    scope, home = (
-        await services.catalog.scope(folder),
-        await services.catalog.folder_collections(folder),
-    )
+    scope = await services.catalog.scope(folder)
+    home = await services.catalog.folder_collections(folder)
     outside = scope is not None and text.collection not in scope.names
     if (why := recall.why_not_recallable(text, home)) or outside:
         said += [why] if why else []

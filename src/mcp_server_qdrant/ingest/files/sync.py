@@ -305,10 +305,10 @@ class Sync(Outcomes[FileJob]):
                 others.append(f"{text.id[:SHOWN]!r} is left out: it {too_much}")
                 continue
             owner = self.owners.get(text.id or found.path, found.path)
-            if owner != found.path and text.kept:
-                others.append(f"{text.id!r} is left out: {owner} has that id")
-                continue
             if owner != found.path:
+                if text.kept:
+                    others.append(f"{text.id!r} is left out: {owner} has that id")
+                    continue
                 text = replace(text, id=f"{found.path}#{text.id}")
                 others.append(f"{whole.id!r} is stored as {text.id!r}: {owner} has that id")
             self.owners[text.id or found.path] = found.path

@@ -70,9 +70,8 @@ class Catalog:
     _targets: dict[str, tuple[float, Target]] = field(default_factory=dict)  # with their expiry
     _names: tuple[float, tuple[str, ...]] = 0.0, ()
     _renamed: frozenset[str] = frozenset()  # collections that are allowed by an alias
-    _changes: int = (
-        0  # calls of `forget`; a list of names that was requested before the last one is not cached
-    )
+    # Calls of `forget`; a list of names that was requested before the last one is not cached.
+    _changes: int = 0
     _last: Targets = field(default_factory=Targets)  # of the last request
     _look_ups: dict[str, asyncio.Task[Target]] = field(default_factory=dict)
     _gate: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, AT_ONCE))
